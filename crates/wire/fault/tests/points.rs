@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use muster_fault::{Action, Trial, matrix, test_program};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -96,7 +98,7 @@ impl Running {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .unwrap();
+            .expect("the probe starts");
         let lines = BufReader::new(child.stdout.take().expect("its output is a pipe")).lines();
         Self { child, lines }
     }
@@ -142,6 +144,14 @@ fn hang_holds_one_thread_only() {
     let mut first: Vec<String> = running.lines.by_ref().take(2).map(Result::unwrap).collect();
     first.sort();
     assert_eq!(first, ["between", "main"]);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !trial.reached() {
+        assert!(
+            Instant::now() < deadline,
+            "the worker never got to the point"
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
     drop(running.child.stdin.take());
     let rest: Vec<String> = running.lines.by_ref().map(Result::unwrap).collect();
     assert_eq!(
@@ -150,7 +160,6 @@ fn hang_holds_one_thread_only() {
         "the main thread ends, the hanging one has not finished"
     );
     assert!(running.child.wait().unwrap().success());
-    assert!(trial.reached());
 }
 
 #[test]
