@@ -1,0 +1,4 @@
+//! Reconnecting streams.
+mod ledger;
+pub mod link;
+pub mod slots;
