@@ -2,4 +2,16 @@
 //!
 //! Every rig owns what it makes and takes it away when dropped.
 
+mod command;
+mod knobs;
+pub mod net;
 pub mod pki;
+pub mod powercut;
+pub mod preflight;
+mod procs;
+pub mod program;
+pub mod proxy;
+pub mod time;
+
+pub use self::knobs::{SEED_VARIABLE, SOAK_VARIABLE, rounds, seed};
+pub use self::time::{poll_for, poll_until, try_poll_for};
