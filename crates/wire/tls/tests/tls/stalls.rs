@@ -1,0 +1,122 @@
+//! Clients that say nothing, and servers that run out of something, hold nobody up for long.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{Folder, Logs, PATIENCE, TestServer, client, server_cert};
+use muster_lab::pki::{CertSpec, Pki};
+use muster_tls::{IdentityPolicy, ServerOptions, ServerTls};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+
+async fn server(folder: &Folder, deadline: Duration, handshakes: usize) -> TestServer {
+    let options = ServerOptions {
+        handshake_deadline: deadline,
+        handshakes,
+        ..ServerOptions::default()
+    };
+    let policy = IdentityPolicy::spiffe_only();
+    let tls = ServerTls::mutual(&folder.store().await, policy, options).unwrap();
+    TestServer::start(&tls, Ok).await
+}
+
+/// Reads until the server closes; gives how long that took.
+async fn dropped_after(mut tcp: TcpStream, since: Instant) -> Duration {
+    let mut rest = Vec::new();
+    let read = tcp.read_to_end(&mut rest);
+    let _ = tokio::time::timeout(PATIENCE, read)
+        .await
+        .expect("the server keeps a silent client");
+    since.elapsed()
+}
+
+#[tokio::test]
+async fn a_silent_client_blocks_nobody_and_is_dropped_at_the_deadline() {
+    let (logs, _guard) = Logs::capture();
+    let pki = Pki::new("system-1").unwrap();
+    let folder = Folder::new(&pki, &server_cert(&pki));
+    let deadline = Duration::from_secs(3);
+    let server = server(&folder, deadline, 256).await;
+    let client = client(&pki, &pki.issue(&CertSpec::node("node-1", "sm")).unwrap()).await;
+
+    let start = Instant::now();
+    let silent = TcpStream::connect(server.address).await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let calls = (0..50).map(|_| server.call(&client));
+    for call in futures_join(calls).await {
+        call.unwrap();
+    }
+    assert!(
+        logs.with("TLS peer refused").is_empty(),
+        "the 50 were to be done before the deadline"
+    );
+
+    let took = dropped_after(silent, start).await;
+    assert!(took >= deadline, "dropped after {took:?}");
+    let line = logs
+        .wait_for("it did not finish the TLS handshake within 3s")
+        .await;
+    assert!(line.contains(&format!("peer={address}")), "{line}");
+}
+
+#[tokio::test]
+async fn silent_clients_in_every_place_delay_others_by_a_fraction_of_the_deadline() {
+    let pki = Pki::new("system-1").unwrap();
+    let folder = Folder::new(&pki, &server_cert(&pki));
+    let deadline = Duration::from_secs(12);
+    let server = server(&folder, deadline, 4).await;
+    let client = client(&pki, &pki.issue(&CertSpec::node("node-1", "sm")).unwrap()).await;
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        silent.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    let start = Instant::now();
+    server.call(&client).await.unwrap();
+    assert!(start.elapsed() < deadline, "waited {:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_client_that_connects_and_leaves_is_no_refusal() {
+    let (logs, _guard) = Logs::capture();
+    let pki = Pki::new("system-1").unwrap();
+    let folder = Folder::new(&pki, &server_cert(&pki));
+    let server = server(&folder, Duration::from_secs(10), 16).await;
+    drop(TcpStream::connect(server.address).await.unwrap());
+    let line = logs.wait_for("peer left during the TLS handshake").await;
+    assert!(line.contains("DEBUG"), "{line}");
+    assert!(logs.with("TLS peer refused").is_empty());
+}
+
+#[tokio::test]
+async fn a_dropped_listener_is_closed_and_taken_connections_go_on() {
+    use tokio::io::AsyncWriteExt as _;
+    let pki = Pki::new("system-1").unwrap();
+    let folder = Folder::new(&pki, &server_cert(&pki));
+    let store = folder.store().await;
+    let policy = IdentityPolicy::spiffe_only();
+    let tls = ServerTls::mutual(&store, policy, ServerOptions::default()).unwrap();
+    let mut incoming = tls.incoming(tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let address = incoming.local_addr().unwrap();
+    let client = client(&pki, &pki.issue(&CertSpec::node("node-1", "sm")).unwrap()).await;
+    let mut near = client.connect("127.0.0.1", address.port()).await.unwrap();
+    let mut far = incoming.accept().await.unwrap();
+    drop(incoming);
+    crate::common::until("the listener's end", || {
+        std::net::TcpStream::connect(address).is_err().then_some(())
+    })
+    .await;
+    near.write_all(b"still here").await.unwrap();
+    near.flush().await.unwrap();
+    let mut heard = [0; 10];
+    far.read_exact(&mut heard).await.unwrap();
+    assert_eq!(&heard, b"still here");
+}
+
+async fn futures_join<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
+    use tokio_stream::StreamExt as _;
+    let mut running: futures_util::stream::FuturesUnordered<F> = all.collect();
+    let mut done = Vec::new();
+    while let Some(output) = running.next().await {
+        done.push(output);
+    }
+    done
+}
