@@ -4,6 +4,7 @@
 
 mod command;
 mod knobs;
+pub mod leaks;
 pub mod net;
 pub mod pki;
 pub mod powercut;

@@ -20,17 +20,21 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use self::faults::Faults;
 pub(crate) use self::namespace::enter_before_exec;
 pub use crate::command::ToolError;
 use crate::command::run_tool;
+use crate::try_poll_for;
 
 mod faults;
 mod namespace;
 
 /// Every host knows every other's address beforehand, which grows with the square.
 const MAX_HOSTS: usize = 64;
+/// For what takes a second at most, on a machine that may be busy.
+const CARRIER_TIME: Duration = Duration::from_secs(15);
 
 /// Why a network could not be made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +70,12 @@ pub enum NetError {
         /// The command that failed.
         #[source]
         source: ToolError,
+    },
+    /// A link does not carry frames.
+    #[error("the link of {host:?} has no carrier after {CARRIER_TIME:?}")]
+    NoCarrier {
+        /// Whose link.
+        host: String,
     },
 }
 
@@ -163,7 +173,11 @@ impl Net {
                 &settings,
             )?;
         }
-        Ok(())
+        let link = |host| Link {
+            switch: &self.switch,
+            host,
+        };
+        self.hosts.iter().try_for_each(|host| link(host).wait_up())
     }
 
     /// The host of that name.
@@ -292,9 +306,35 @@ impl Link<'_> {
         self.set("down")
     }
 
-    /// Plugs the cable in again.
+    /// Plugs the cable in again, and waits until it carries frames.
     pub fn restore(&self) -> Result<(), NetError> {
-        self.set("up")
+        self.set("up")?;
+        self.wait_up()
+    }
+
+    /// The kernel notices a carrier in its own time, up to a second later; frames are lost until then.
+    fn wait_up(&self) -> Result<(), NetError> {
+        let port = self.host.port();
+        let ends = [
+            (&self.host.namespace, "eth0", "state UP"),
+            (self.switch, &port, "forwarding"),
+        ];
+        for (namespace, device, sign) in ends {
+            let up = try_poll_for(CARRIER_TIME, || {
+                let words = ["ip", "-details", "-oneline", "link", "show", device];
+                match run_in(namespace, &words, "") {
+                    Ok(text) if !text.contains(sign) => None,
+                    outcome => Some(outcome.map(drop)),
+                }
+            });
+            let name = || self.host.name.clone();
+            up.ok_or_else(|| NetError::NoCarrier { host: name() })?
+                .map_err(|source| NetError::Configure {
+                    operation: format!("look at the link of {:?}", name()),
+                    source,
+                })?;
+        }
+        Ok(())
     }
 
     fn set(&self, state: &str) -> Result<(), NetError> {
@@ -355,15 +395,19 @@ fn configure(
     words: &[&str],
     input: &str,
 ) -> Result<(), NetError> {
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]);
-    enter_before_exec(&mut command, Arc::clone(namespace));
-    run_tool(&mut command, input)
+    run_in(namespace, words, input)
         .map(drop)
         .map_err(|source| NetError::Configure {
             operation: operation.to_owned(),
             source,
         })
+}
+
+fn run_in(namespace: &Arc<OwnedFd>, words: &[&str], input: &str) -> Result<String, ToolError> {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    enter_before_exec(&mut command, Arc::clone(namespace));
+    run_tool(&mut command, input)
 }
 
 #[cfg(test)]

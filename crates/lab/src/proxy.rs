@@ -50,7 +50,7 @@ pub enum ProxyError {
         host: String,
         /// Why not.
         #[source]
-        source: NetError,
+        source: Box<NetError>,
     },
 }
 
@@ -108,7 +108,7 @@ impl TcpProxy {
             .map_err(|source| ProxyError::Host {
                 target,
                 host: host.name().to_owned(),
-                source,
+                source: Box::new(source),
             })?;
         let host = host.clone();
         Self::start(listener, target, move || {

@@ -32,12 +32,13 @@ impl Faults {
         for (from, to) in &self.partitions {
             let _ = writeln!(rules, "    iifname \"{from}\" oifname \"{to}\" drop");
         }
-        if self.loss_percent > 0 {
-            let _ = writeln!(
-                rules,
-                "    numgen random mod 100 < {} drop",
-                self.loss_percent
-            );
+        match self.loss_percent {
+            0 => {}
+            percent @ 1..100 => {
+                let _ = writeln!(rules, "    numgen random mod 100 < {percent} drop");
+            }
+            // The tool refuses a comparison that always holds.
+            100.. => rules.push_str("    drop\n"),
         }
         format!(
             "table bridge lab\n\
@@ -81,6 +82,6 @@ mod tests {
         faults.lose(30);
         assert!(faults.ruleset().contains("numgen random mod 100 < 30 drop"));
         faults.lose(200);
-        assert!(faults.ruleset().contains("mod 100 < 100 drop"));
+        assert!(faults.ruleset().contains("\n    drop\n"));
     }
 }
