@@ -209,13 +209,21 @@ pub(crate) fn shown(text: &str) -> String {
             out.push_str("...");
             break;
         }
-        if character.is_control() || character == '"' {
+        if character.is_control() || character == '"' || is_invisible(character) {
             out.extend(character.escape_default());
         } else {
             out.push(character);
         }
     }
     out
+}
+
+/// Characters that change how the rest of a line looks, or that cannot be seen.
+fn is_invisible(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    )
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -264,6 +272,7 @@ mod tests {
             shown("a\nWARN forged\u{1b}[0m\""),
             "a\\nWARN forged\\u{1b}[0m\\\""
         );
+        assert_eq!(shown("cm\u{202e}ms"), "cm\\u{202e}ms");
         assert!(shown(&"x".repeat(10_000)).len() < 300);
     }
 

@@ -201,7 +201,7 @@ impl TestServer {
     pub(crate) async fn mutual(store: &CertStore) -> Self {
         let policy = IdentityPolicy::spiffe_only();
         let tls = ServerTls::mutual(store, policy, ServerOptions::default()).unwrap();
-        Self::start(&tls, |request| Ok(request)).await
+        Self::start(&tls, Ok).await
     }
 
     pub(crate) fn endpoint(&self) -> Endpoint {

@@ -35,7 +35,7 @@ async fn connect(
     let folder = Folder::new(trusted, cert);
     folder.revoke(trusted);
     let tls = ServerTls::server_only(&folder.store().await, ServerOptions::default()).unwrap();
-    let server = TestServer::start(&tls, |request| Ok(request)).await;
+    let server = TestServer::start(&tls, Ok).await;
     let mut source = FileCertSource::trust_only(folder.path("ca.pem"));
     if with_crl {
         source = source.with_crl(folder.path("ca.crl.pem"));

@@ -111,6 +111,76 @@ async fn a_dropped_listener_is_closed_and_taken_connections_go_on() {
     assert_eq!(&heard, b"still here");
 }
 
+/// Re-runs itself as a process of its own, since the limit on descriptors is the whole process's.
+#[test]
+fn running_out_of_descriptors_pauses_accepting_and_loses_no_later_client() {
+    const CHILD: &str = "MUSTER_TLS_TEST_DESCRIPTORS";
+    if std::env::var_os(CHILD).is_none() {
+        let name = "stalls::running_out_of_descriptors_pauses_accepting_and_loses_no_later_client";
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && text.contains("1 passed"),
+            "{text}"
+        );
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(run_out_of_descriptors());
+}
+
+async fn run_out_of_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let (logs, _guard) = Logs::capture();
+    let pki = Pki::new("system-1").unwrap();
+    let folder = Folder::new(&pki, &server_cert(&pki));
+    let server = server(&folder, Duration::from_secs(30), 1024).await;
+    let client = client(&pki, &pki.issue(&CertSpec::node("node-1", "sm")).unwrap()).await;
+    server.call(&client).await.unwrap();
+
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(open + 20),
+            ..limit
+        },
+    )
+    .unwrap();
+    // Clients take descriptors until none is left, and the server's accepts fail.
+    let mut silent = Vec::new();
+    while let Ok(Ok(tcp)) = tokio::time::timeout(PATIENCE, TcpStream::connect(server.address)).await
+    {
+        silent.push(tcp);
+    }
+    let line = logs.wait_for("cannot accept connections").await;
+    assert!(
+        line.contains("WARN") && line.contains("os error 24"),
+        "{line}"
+    );
+    // Pauses double: 10 ms, 20 ms ... so eight failures take more than a second.
+    logs.wait_for("failures=8").await;
+    let start = Instant::now();
+    logs.wait_for("failures=16").await;
+    assert!(
+        start.elapsed() > Duration::from_secs(2),
+        "it spins: {:?}",
+        start.elapsed()
+    );
+
+    drop(silent);
+    server.call(&client).await.unwrap();
+}
+
 async fn futures_join<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
     use tokio_stream::StreamExt as _;
     let mut running: futures_util::stream::FuturesUnordered<F> = all.collect();
