@@ -52,3 +52,5 @@ pub use self::platform::{ArchInfo, OsInfo};
 pub use self::runtime::{ResourceInfo, RuntimeInfo, SmInfo};
 pub use self::status::{EnvVarStatus, InstanceStatus, NodeConfigStatus};
 pub use self::time::{Interval, Timestamp};
+/// What [`InstanceIdent::instance_id`] answers.
+pub use uuid::Uuid;

@@ -51,6 +51,24 @@ fn every_package_of_the_table_is_proto3() {
     }
 }
 
+/// The table lists a map as a list of its entries, which is also how the two look on the wire.
+#[test]
+fn permissions_are_maps() {
+    let set = compiled();
+    for owner in ["Permissions", "RegisterInstanceRequest"] {
+        let mut messages = set.file.iter().flat_map(|file| &file.message_type);
+        let message = messages
+            .find(|message| message.name() == owner)
+            .expect("in the contracts");
+        let entry = &message.nested_type[0];
+        let is_map = entry
+            .options
+            .as_ref()
+            .is_some_and(prost_types::MessageOptions::map_entry);
+        assert!(is_map && entry.name() == "PermissionsEntry", "{owner}");
+    }
+}
+
 #[test]
 fn an_altered_field_number_is_reported_by_name() {
     let report = report_after("InstanceInfo", |message| {
