@@ -22,7 +22,9 @@ use muster_api::servicemanager::v5::sm_outgoing_messages::SmOutgoingMessage;
 use prost::Message;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let Some((choice, bytes)) = bytes.split_first() else {
+        return;
+    };
     match choice % 8 {
         0 => decode::<sm::SmOutgoingMessages>(bytes)
             .and_then(|message| message.sm_outgoing_message)
@@ -95,7 +97,10 @@ fn check_time(wire: Option<prost_types::Timestamp>) {
     if let Some(wire) = wire {
         check::<_, Timestamp>(wire);
         if let Ok(time) = Timestamp::try_from(wire) {
-            assert_eq!(Timestamp::try_from(std::time::SystemTime::from(time)), Ok(time));
+            assert_eq!(
+                Timestamp::try_from(std::time::SystemTime::from(time)),
+                Ok(time)
+            );
             let _ = time.to_string();
         }
     }
@@ -112,10 +117,16 @@ fn sm_outgoing(message: SmOutgoingMessage) {
         SmOutgoingMessage::SmInfo(info) => check::<_, SmInfo>(info),
         SmOutgoingMessage::NodeConfigStatus(status) => check::<_, NodeConfigStatus>(status),
         SmOutgoingMessage::UpdateInstancesStatus(status) => {
-            status.instances.into_iter().for_each(check::<_, InstanceStatus>);
+            status
+                .instances
+                .into_iter()
+                .for_each(check::<_, InstanceStatus>);
         }
         SmOutgoingMessage::NodeInstancesStatus(status) => {
-            status.instances.into_iter().for_each(check::<_, InstanceStatus>);
+            status
+                .instances
+                .into_iter()
+                .for_each(check::<_, InstanceStatus>);
         }
         SmOutgoingMessage::Log(part) => {
             check_text::<LogStatus>(&part.status);
@@ -140,7 +151,10 @@ fn sm_incoming(message: SmIncomingMessage) {
                 }
                 check::<_, InstanceInfo>(info);
             }
-            update.stop_instances.into_iter().for_each(check::<_, InstanceIdent>);
+            update
+                .stop_instances
+                .into_iter()
+                .for_each(check::<_, InstanceIdent>);
         }
         SmIncomingMessage::SystemLogRequest(request) => {
             check_time(request.from);
@@ -165,7 +179,10 @@ fn iam_outgoing(message: IamOutgoingMessage) {
     match message {
         IamOutgoingMessage::NodeInfo(node) => check::<_, NodeInfo>(node),
         IamOutgoingMessage::CertTypesResponse(types) => {
-            types.types.iter().for_each(|name| check_text::<CertType>(name));
+            types
+                .types
+                .iter()
+                .for_each(|name| check_text::<CertType>(name));
         }
         IamOutgoingMessage::StartProvisioningResponse(response) => check_fault(response.error),
         IamOutgoingMessage::FinishProvisioningResponse(response) => check_fault(response.error),
