@@ -49,7 +49,7 @@ pub(crate) fn inspect(files: &Files, schemas: &[&'static Schema]) -> Result<Foun
     }
     match looked {
         Ok(found) => Ok(found),
-        Err(Stop::Refused(refused)) => Err(refused),
+        Err(Stop::Refused(refused)) => Err(*refused),
         Err(Stop::Sqlite(error)) => match Damage::from_sqlite(&error) {
             Some(damage) => Ok(Found::Damaged(damage)),
             None => Err(OpenStoreError::Sqlite {
@@ -149,8 +149,14 @@ fn check_header(header: &[u8; 100], length: u64) -> Result<(), Damage> {
 }
 
 enum Stop {
-    Refused(OpenStoreError),
+    Refused(Box<OpenStoreError>),
     Sqlite(rusqlite::Error),
+}
+
+impl Stop {
+    fn refuse(refused: OpenStoreError) -> Self {
+        Self::Refused(Box::new(refused))
+    }
 }
 
 impl From<rusqlite::Error> for Stop {
@@ -183,7 +189,7 @@ fn inspect_content(
             path: path.to_owned(),
             application_id,
         };
-        return Err(Stop::Refused(refused));
+        return Err(Stop::refuse(refused));
     }
     let records = match migrate::read_records(&db) {
         Ok(Ok(records)) => records,
@@ -203,7 +209,7 @@ fn inspect_content(
             found,
             known,
             writer,
-        }) => Err(Stop::Refused(OpenStoreError::Future {
+        }) => Err(Stop::refuse(OpenStoreError::Future {
             path,
             schema,
             found,
@@ -214,7 +220,7 @@ fn inspect_content(
             schema,
             number,
             name,
-        }) => Err(Stop::Refused(OpenStoreError::Edited {
+        }) => Err(Stop::refuse(OpenStoreError::Edited {
             path,
             schema,
             number,

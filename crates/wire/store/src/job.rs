@@ -60,7 +60,8 @@ where
     F: FnOnce(&Connection) -> Verdict<R> + Send + 'static,
     R: Reply,
 {
-    pub(crate) fn new(work: F) -> (Box<dyn Job>, oneshot::Receiver<R>) {
+    /// The job for the thread, and where the caller finds the result.
+    pub(crate) fn pair(work: F) -> (Box<dyn Job>, oneshot::Receiver<R>) {
         let (reply, receiver) = oneshot::channel();
         (
             Box::new(Self {

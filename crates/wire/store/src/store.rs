@@ -103,7 +103,7 @@ impl Store {
         R: Reply,
         F: FnOnce(&Connection) -> Verdict<R> + Send + 'static,
     {
-        let (job, reply) = Task::new(work);
+        let (job, reply) = Task::pair(work);
         Request {
             store: self.clone(),
             message: wrap(job),

@@ -183,6 +183,43 @@ fn a_note_that_cannot_be_read_is_refused() {
     assert!(matches!(error, OpenStoreError::Note { .. }), "{error:?}");
 }
 
+/// An earlier run had begun to set the database aside when it was stopped.
+#[test]
+fn an_unfinished_set_aside_is_finished_only_if_the_policy_allows_it() {
+    let place = filled();
+    let note = place.folder.path().join("notes.db.set-aside");
+    let target = "notes.db.damaged-20260101T000000Z-1";
+    fs::write(
+        &note,
+        format!("muster set-aside 1\n{target}\nmain\nsome reason\n"),
+    )
+    .unwrap();
+    let before = fingerprint(&place.db());
+    let error = Store::open(&place.config(OnDamage::Refuse)).unwrap_err();
+    let reason = Damage::Earlier {
+        reason: "some reason".into(),
+    };
+    let OpenStoreError::Damaged { source, .. } = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(source, reason);
+    assert_eq!(fingerprint(&place.db()), before);
+    assert!(note.exists());
+
+    let opened = Store::open(&place.config(OnDamage::StartEmpty)).unwrap();
+    let target = fs::canonicalize(place.folder.path()).unwrap().join(target);
+    assert_eq!(fingerprint(&target), before);
+    assert_eq!(
+        opened.outcome,
+        Outcome::SetAside {
+            paths: vec![target],
+            reason
+        }
+    );
+    assert!(!note.exists());
+    assert_eq!(rows(&opened.store), 0);
+}
+
 /// Too large for a check at every start, closed cleanly, and then damaged by the medium.
 #[test]
 fn damage_found_in_use_is_typed_and_leads_to_a_full_check() {
