@@ -14,7 +14,8 @@
 //!
 //! [`Watch::machine_wide`] adds all mounts, links, rules and loop devices of the machine, for a test
 //! that runs alone. A namespace is the test's own when whoever started the test process is not in it; it
-//! is the calling thread's that counts.
+//! is the calling thread's that counts. A test that compares begins with [`alone!`](crate::alone!), so
+//! that other tests are no threads of its process.
 
 use std::collections::BTreeSet;
 use std::fmt;

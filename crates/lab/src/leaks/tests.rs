@@ -12,6 +12,7 @@ fn appeared(before: &Snapshot) -> Vec<String> {
 
 #[test]
 fn process_is_seen_while_it_runs_and_not_after() {
+    crate::alone!();
     let before = Snapshot::take().unwrap();
     let process = Program::new("/bin/sleep").arg("600").start().unwrap();
     let pid = process.pid();
@@ -27,6 +28,7 @@ fn process_is_seen_while_it_runs_and_not_after() {
 
 #[test]
 fn process_that_left_the_family_is_seen_all_the_same() {
+    crate::alone!();
     let before = Snapshot::take().unwrap();
     let script = "setsid sh -c 'echo up; exec sleep 600' & exit 0";
     let mut process = Program::new("/bin/sh")
@@ -45,6 +47,7 @@ fn process_that_left_the_family_is_seen_all_the_same() {
 
 #[test]
 fn dead_child_that_nobody_reaps_is_a_leak() {
+    crate::alone!();
     let before = Snapshot::take().unwrap();
     let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
     crate::poll_until(TIME, "the dead child is seen", || {
@@ -57,15 +60,23 @@ fn dead_child_that_nobody_reaps_is_a_leak() {
 }
 
 #[test]
-#[should_panic(expected = "+ process ")]
 fn leak_fails_with_the_difference() {
+    crate::alone!();
     let before = Snapshot::take().unwrap();
-    let _process = Program::new("/bin/sleep").arg("600").start().unwrap();
-    before.assert_unchanged(Duration::from_millis(20));
+    let process = Program::new("/bin/sleep").arg("600").start().unwrap();
+    let check = std::panic::AssertUnwindSafe(|| before.assert_unchanged(Duration::from_millis(20)));
+    let panic = std::panic::catch_unwind(check).unwrap_err();
+    let message = panic.downcast_ref::<String>().unwrap();
+    assert!(
+        message.starts_with("not as before within 20ms:\n  + process "),
+        "{message}"
+    );
+    drop(process);
 }
 
 #[test]
 fn files_are_compared_in_watched_folders_only() {
+    crate::alone!();
     let (watched, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let old = watched.path().join("old");
     std::fs::write(&old, "").unwrap();
@@ -86,6 +97,7 @@ fn files_are_compared_in_watched_folders_only() {
 
 #[test]
 fn control_groups_are_compared_below_a_group_that_need_not_exist() {
+    crate::alone!();
     let tree = tempfile::tempdir().unwrap();
     let group = tree.path().join("test.slice");
     let before = Watch::own().cgroups(&group).take().unwrap();
@@ -97,6 +109,7 @@ fn control_groups_are_compared_below_a_group_that_need_not_exist() {
 
 #[test]
 fn mounts_are_seen_in_watched_folders() {
+    crate::alone!();
     crate::require!(Root, Tool("mount"));
     let dir = tempfile::tempdir().unwrap();
     let point = dir.path().join("with blank");
@@ -133,6 +146,7 @@ impl Drop for Mounted<'_> {
 
 #[test]
 fn links_and_rules_are_seen_in_a_network_of_ones_own() {
+    crate::alone!();
     crate::require!(Root, NetNs);
     let net = Net::new(&["main"]).unwrap();
     let run = |program: &str, args: &[&str]| {
