@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::marker::PhantomData;
@@ -44,16 +45,27 @@ enum MainFile {
 }
 
 /// Gathers the layers of a program's configuration; see the [crate] for their order.
-#[derive(Debug)]
 pub struct Load<Raw> {
     program: String,
     file: Option<(MainFile, Option<Format>)>,
     drop_ins: bool,
     documents: Vec<(String, Format, Vec<u8>)>,
+    /// What the variables' names begin with, and the variables.
     environment: Option<(String, Vec<(OsString, OsString)>)>,
     flags: Vec<String>,
     limits: Limits,
     raw: PhantomData<fn() -> Raw>,
+}
+
+impl<Raw> fmt::Debug for Load<Raw> {
+    /// Without documents, variables and flags: they may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Load")
+            .field("program", &self.program)
+            .field("file", &self.file)
+            .field("drop_ins", &self.drop_ins)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<Raw: DeserializeOwned> Load<Raw> {
@@ -122,7 +134,13 @@ impl<Raw: DeserializeOwned> Load<Raw> {
         prefix: &str,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Self {
-        self.environment = Some((prefix.to_owned(), variables.into_iter().collect()));
+        let start = format!("{prefix}__");
+        let ours = |name: &OsString| name.as_encoded_bytes().starts_with(start.as_bytes());
+        let variables = variables
+            .into_iter()
+            .filter(|(name, _)| ours(name))
+            .collect();
+        self.environment = Some((start, variables));
         self
     }
 
@@ -209,8 +227,8 @@ impl<Raw: DeserializeOwned> Load<Raw> {
             origin: Origin::whole(&program),
         };
         let mut tree = tree.unwrap_or(bottom);
-        if let Some((prefix, variables)) = &self.environment {
-            match overlay::from_environment(prefix, variables.iter().cloned(), &self.limits) {
+        if let Some((start, variables)) = &self.environment {
+            match overlay::from_environment(start, variables, &self.limits) {
                 Ok(layer) => tree = merge(tree, layer),
                 Err(found) => problems.extend(found),
             }

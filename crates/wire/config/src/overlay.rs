@@ -8,18 +8,16 @@ use crate::parse::{Limits, MAX_DEPTH, parse_json_value};
 use crate::problem::Problem;
 use crate::tree::{Entry, Node, Origin, Source, Spelling, Table, Value, printable};
 
-/// The environment as a layer: `<PREFIX>__SECTION__KEY=value`.
+/// The environment as a layer: `<PREFIX>__SECTION__KEY=value`, where every name begins with `start`,
+/// the prefix and its underscores.
 pub(crate) fn from_environment(
-    prefix: &str,
-    variables: impl IntoIterator<Item = (OsString, OsString)>,
+    start: &str,
+    variables: &[(OsString, OsString)],
     limits: &Limits,
 ) -> Result<Node, Vec<Problem>> {
-    let start = format!("{prefix}__");
-    let ours = |(name, value): (OsString, OsString)| {
-        let name = name.to_string_lossy().into_owned();
-        name.starts_with(&start).then_some((name, value))
-    };
-    let mut variables: Vec<(String, OsString)> = variables.into_iter().filter_map(ours).collect();
+    let named =
+        |(name, value): &(OsString, OsString)| (name.to_string_lossy().into_owned(), value.clone());
+    let mut variables: Vec<(String, OsString)> = variables.iter().map(named).collect();
     variables.sort();
 
     let mut layer = Table::default();
@@ -34,7 +32,7 @@ pub(crate) fn from_environment(
         }
     }
     if problems.is_empty() {
-        Ok(root(layer, prefix))
+        Ok(root(layer, start))
     } else {
         Err(problems)
     }

@@ -103,6 +103,8 @@ pub(crate) struct Entry {
 #[derive(Clone, Default)]
 pub(crate) struct Table {
     entries: BTreeMap<String, Entry>,
+    /// Some key is spelled loosely, so that finding one may need to look at them all.
+    has_loose: bool,
     /// Replaces what lower layers say instead of merging with it: a layer in between was `null` or
     /// not a table. Without this mark, layering would depend on which two layers are merged first.
     pub(crate) fresh: bool,
@@ -130,6 +132,7 @@ impl Table {
         if self.find(&entry.key, entry.spelling).is_some() {
             return Err(entry);
         }
+        self.has_loose |= entry.spelling == Spelling::Loose;
         self.entries.insert(entry.key.to_ascii_lowercase(), entry);
         Ok(())
     }
@@ -140,7 +143,7 @@ impl Table {
         if self.entries.contains_key(&lower) {
             return Some(lower);
         }
-        if spelling == Spelling::Written && self.iter().all(|e| e.spelling == Spelling::Written) {
+        if spelling == Spelling::Written && !self.has_loose {
             return None;
         }
         let squeezed = squeeze(key);

@@ -402,14 +402,72 @@ fn anchors_and_aliases_are_read() {
 }
 
 #[test]
-fn debug_of_the_loader_result_shows_no_secret_beyond_the_raw_structure() {
-    let loaded = Load::<Raw>::new("p")
-        .set(["dbPassword=hunter2"])
-        .load()
-        .expect("it is valid");
+fn neither_the_loader_nor_what_it_explains_shows_a_secret() {
+    let variables = environment(&[("P__DB_PASSWORD", "hunter2"), ("OTHER_SECRET", "hunter2")]);
+    let load = Load::<Raw>::new("p")
+        .document("sm", Format::Json, r#"{"dbPassword": "hunter2"}"#)
+        .env_from("P", variables)
+        .set(["dbPassword=hunter2"]);
+    assert!(!format!("{load:?}").contains("hunter2"));
+    let loaded = load.load().expect("it is valid");
     assert!(
         loaded
             .explain()
             .all(|setting| !format!("{setting:?}").contains("hunter2"))
     );
+    assert_eq!(loaded.raw().db_password.as_deref(), Some("hunter2"));
+}
+
+#[test]
+fn the_largest_documents_are_read_or_refused_in_seconds() {
+    let mebibyte = 1 << 20;
+    let unique = |line: &dyn Fn(usize) -> String| -> String {
+        let mut text = String::new();
+        let mut number = 0;
+        while text.len() < mebibyte - 64 {
+            text.push_str(&line(number));
+            number += 1;
+        }
+        text
+    };
+    let filled = |pattern: &str| pattern.repeat((mebibyte - 64) / pattern.len());
+    let mut documents = vec![
+        (
+            Format::Json,
+            format!("{{{}\"a\":1}}", unique(&|n| format!("\"k{n}\":{n},"))),
+        ),
+        (Format::Json, format!("{{\"a\":[{}1]}}", filled("1,"))),
+        (Format::Json, filled("{\"a\":")),
+        (Format::Toml, unique(&|n| format!("k{n} = {n}\n"))),
+        (Format::Toml, unique(&|n| format!("a.k{n}.b = {n}\n"))),
+        (Format::Toml, filled("[[a]]\n")),
+        (Format::Toml, format!("a = [{}]", filled("{},"))),
+        (Format::Yaml, unique(&|n| format!("k{n}: {n}\n"))),
+        (Format::Yaml, unique(&|n| format!("k{n}: &a{n} [x]\n"))),
+        (
+            Format::Yaml,
+            format!(
+                "a: &a {}\nb: [{}]",
+                "x".repeat(500_000),
+                "*a, ".repeat(100_000)
+            ),
+        ),
+    ];
+    let patterns = [
+        "{", "[", "\"", "- ", "&a ", "!!str ", "? ", "a: ", "a\n", "# \n", "*a ", "|\n", "---\n",
+        "\t", ",", "'",
+    ];
+    documents.extend(patterns.map(|pattern| (Format::Yaml, filled(pattern))));
+    documents.extend(patterns.map(|pattern| (Format::Toml, filled(pattern))));
+    for (format, text) in documents {
+        let head: String = text.chars().take(30).collect();
+        let begun = std::time::Instant::now();
+        let _read_or_refused = Load::<Raw>::new("p").document("sm", format, text).load();
+        let took = begun.elapsed();
+        assert!(
+            took < std::time::Duration::from_secs(10),
+            "{format:?} {head:?} took {took:?}"
+        );
+        println!("{format:?} {head:?} {took:?}");
+    }
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
@@ -101,8 +103,10 @@ pub fn init(options: &LogOptions) -> Result<LogGuard, InitLogError> {
     if QUEUE.get().is_some() {
         return Err(InitLogError::Twice);
     }
-    let queue = Queue::start(options.queue_bytes, options.format, io::stderr())
-        .map_err(InitLogError::Thread)?;
+    let (format, timed) = (options.format, !stderr_is_journal());
+    let announce = move |lost| lost_line(format, timed, lost);
+    let queue =
+        Queue::start(options.queue_bytes, announce, io::stderr()).map_err(InitLogError::Thread)?;
     let lines = LineMaker::new(Arc::clone(&queue));
     let layer: Box<dyn Layer<Registry> + Send + Sync> = match options.format {
         LogFormat::Json => {
@@ -116,10 +120,10 @@ pub fn init(options: &LogOptions) -> Result<LogGuard, InitLogError> {
             let layer = fmt::layer()
                 .with_ansi(io::stderr().is_terminal())
                 .with_writer(lines);
-            if stderr_is_journal() {
-                Box::new(layer.without_time().with_filter(filter))
-            } else {
+            if timed {
                 Box::new(layer.with_filter(filter))
+            } else {
+                Box::new(layer.without_time().with_filter(filter))
             }
         }
     };
@@ -163,6 +167,22 @@ fn stderr_is_journal() -> bool {
         return false;
     };
     named == format!("{}:{}", stat.st_dev, stat.st_ino)
+}
+
+/// The line that says how many were lost, in the look of the others.
+fn lost_line(format: LogFormat, timed: bool, lost: u64) -> String {
+    let mut time = String::new();
+    // Text for a person lacks its time then, which is no reason to lose the line.
+    let _timed = SystemTime.format_time(&mut Writer::new(&mut time));
+    match format {
+        LogFormat::Json => format!(
+            "{{\"timestamp\":\"{time}\",\"level\":\"WARN\",\"message\":\"log lines were lost\",\"lost\":{lost},\"target\":\"muster_telemetry\"}}\n"
+        ),
+        LogFormat::Text => {
+            let time = if timed { time + " " } else { String::new() };
+            format!("{time} WARN muster_telemetry: log lines were lost lost={lost}\n")
+        }
+    }
 }
 
 /// A release build aborts on panic, which would lose what is queued.
@@ -210,6 +230,25 @@ mod tests {
             filter(&options, Some("debug".into())).unwrap().to_string(),
             "debug"
         );
+    }
+
+    #[test]
+    fn lost_lines_are_told_in_the_look_of_the_others() {
+        let json: serde_json::Value =
+            serde_json::from_str(&lost_line(LogFormat::Json, true, 3)).unwrap();
+        assert_eq!(json["lost"], 3);
+        assert!(
+            json["timestamp"]
+                .as_str()
+                .is_some_and(|time| time.ends_with('Z')),
+            "{json}"
+        );
+        let in_journal = lost_line(LogFormat::Text, false, 3);
+        assert_eq!(
+            in_journal,
+            " WARN muster_telemetry: log lines were lost lost=3\n"
+        );
+        assert!(lost_line(LogFormat::Text, true, 3).starts_with("20"));
     }
 
     #[test]

@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::LogFormat;
-
 /// The longest line; what is longer is cut.
 const MAX_LINE: usize = 64 << 10;
 
@@ -38,10 +36,11 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A queue of `limit` bytes that a new thread writes to `output`.
+    /// A queue of `limit` bytes that a new thread writes to `output`; `announce` makes the line that
+    /// says how many were lost.
     pub(super) fn start(
         limit: usize,
-        format: LogFormat,
+        announce: impl Fn(u64) -> String + Send + 'static,
         output: impl Write + Send + 'static,
     ) -> io::Result<Arc<Self>> {
         let queue = Arc::new(Self {
@@ -52,7 +51,7 @@ impl Queue {
         let writer = Arc::clone(&queue);
         thread::Builder::new()
             .name("log".to_owned())
-            .spawn(move || writer.write(format, output))?;
+            .spawn(move || writer.write(announce, output))?;
         Ok(queue)
     }
 
@@ -114,7 +113,7 @@ impl Queue {
     }
 
     /// The thread's life. An output that fails loses lines, and that is counted like a full queue.
-    fn write(&self, format: LogFormat, mut output: impl Write) {
+    fn write(&self, announce: impl Fn(u64) -> String, mut output: impl Write) {
         loop {
             let failed = match self.next() {
                 Work::Lines(lines) => lines
@@ -123,7 +122,7 @@ impl Queue {
                     .count(),
                 Work::TellLost(lost) => {
                     // Whether this one line gets through changes nothing about what was lost.
-                    let _told = output.write_all(lost_message(format, lost).as_bytes());
+                    let _told = output.write_all(announce(lost).as_bytes());
                     0
                 }
             };
@@ -134,15 +133,6 @@ impl Queue {
                 state.told = state.told.saturating_add(failed);
             }
         }
-    }
-}
-
-fn lost_message(format: LogFormat, lost: u64) -> String {
-    match format {
-        LogFormat::Text => format!(" WARN muster_telemetry: log lines were lost lost={lost}\n"),
-        LogFormat::Json => format!(
-            "{{\"level\":\"WARN\",\"message\":\"log lines were lost\",\"lost\":{lost},\"target\":\"muster_telemetry\"}}\n"
-        ),
     }
 }
 
@@ -223,6 +213,10 @@ mod tests {
         }
     }
 
+    fn announce(lost: u64) -> String {
+        format!("lost {lost}\n")
+    }
+
     fn log(queue: &Arc<Queue>, text: &str) {
         let maker = LineMaker::new(Arc::clone(queue));
         maker.make_writer().write_all(text.as_bytes()).unwrap();
@@ -236,7 +230,7 @@ mod tests {
             open: gate,
             written,
         };
-        let queue = Queue::start(40, LogFormat::Text, output).unwrap();
+        let queue = Queue::start(40, announce, output).unwrap();
         for _ in 0..20 {
             log(&queue, "0123456789\n");
         }
@@ -258,10 +252,7 @@ mod tests {
             }
             kept += 1;
         };
-        assert_eq!(
-            told,
-            format!(" WARN muster_telemetry: log lines were lost lost={lost}\n")
-        );
+        assert_eq!(told, announce(lost));
         assert_eq!(kept + lost, 20, "every line was written or counted");
         assert!(queue.flush(Duration::from_secs(10)));
     }
@@ -277,7 +268,7 @@ mod tests {
                 Ok(())
             }
         }
-        let queue = Queue::start(1000, LogFormat::Json, Broken).unwrap();
+        let queue = Queue::start(1000, announce, Broken).unwrap();
         log(&queue, "a");
         log(&queue, "b");
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -293,7 +284,7 @@ mod tests {
         let (written, lines) = sync_channel(100);
         let queue = Queue::start(
             1 << 20,
-            LogFormat::Text,
+            announce,
             Gate {
                 open: gate,
                 written,
