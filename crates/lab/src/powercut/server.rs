@@ -10,6 +10,8 @@ use fuser::{
     Request, WriteFlags,
 };
 
+use rustix::fs::OFlags;
+
 use super::blocks::Blocks;
 use super::log::{Record, WriteLog};
 
@@ -57,7 +59,8 @@ impl SharedDisk {
         WriteLog::new(self.base.clone(), self.state().records.clone())
     }
 
-    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+    /// Logs a write; one of a file opened for synchronous writing is flushed before it completes.
+    fn write(&self, offset: u64, data: &[u8], synchronous: bool) -> Result<(), Errno> {
         let mut state = self.state();
         let length = data.len() as u64;
         if !state.content.contains(offset, length) || state.logged + length > MAX_LOGGED {
@@ -69,6 +72,9 @@ impl SharedDisk {
             offset,
             data: data.into(),
         });
+        if synchronous {
+            state.records.push(Record::Flush);
+        }
         Ok(())
     }
 
@@ -175,11 +181,16 @@ impl Filesystem for SharedDisk {
         offset: u64,
         data: &[u8],
         _: WriteFlags,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match (self.write(offset, data), u32::try_from(data.len())) {
+        let synchronous = OFlags::from_bits_retain(flags.0.cast_unsigned())
+            .intersects(OFlags::SYNC | OFlags::DSYNC);
+        match (
+            self.write(offset, data, synchronous),
+            u32::try_from(data.len()),
+        ) {
             (Ok(()), Ok(length)) => reply.written(length),
             (Err(error), _) => reply.error(error),
             (_, Err(_)) => reply.error(Errno::EINVAL),
