@@ -23,7 +23,7 @@ const READY: usize = 32;
 /// First and longest pause after an accept that failed.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// How often lines that were left out are counted in the log.
-const REPORT: Duration = Duration::from_secs(10);
+const REPORT: Duration = Duration::from_secs(5);
 
 /// A stream of connections whose handshake is done. Dropping it closes the listener and gives up the
 /// handshakes under way; connections already taken go on.

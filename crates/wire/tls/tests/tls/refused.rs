@@ -2,6 +2,7 @@
 
 use crate::common::{
     Folder, Logs, PATIENCE, TestServer, client, read_alert, server_cert, server_role, until,
+    write_in_place,
 };
 use muster_lab::pki::{CertSpec, ExtendedKeyUsagePurpose, IssuedCert, Pki};
 use muster_tls::{CertStore, ClientOptions, ClientTls, FileCertSource};
@@ -112,6 +113,27 @@ async fn a_client_of_a_ca_without_a_revocation_list_is_refused_where_lists_are_u
         .unwrap();
     let (line, _) = refusal(&pki, true, &cert).await;
     assert!(line.contains("no revocation list covers a CA"), "{line}");
+}
+
+#[tokio::test]
+async fn an_intermediate_ca_works_once_every_ca_of_the_chain_has_a_list() {
+    let pki = Pki::new("system-1").unwrap();
+    let below = pki.intermediate().unwrap();
+    let (good, bad) = (
+        CertSpec::node("node-1", "sm"),
+        CertSpec::node("node-2", "sm"),
+    );
+    let (good, bad) = (below.issue(&good).unwrap(), below.issue(&bad).unwrap());
+    below.revoke(&bad).unwrap();
+    let folder = Folder::new(&pki, &server_cert(&pki));
+    let lists = pki.crl_pem().unwrap() + &below.crl_pem().unwrap();
+    write_in_place(&folder.path("ca.crl.pem"), &lists);
+    let store = CertStore::open(folder.source_with_crl()).await.unwrap();
+    let server = TestServer::mutual(&store).await;
+    server.call(&client(&pki, &good).await).await.unwrap();
+    let mut io = server.connect(&client(&pki, &bad).await).await.unwrap();
+    let alert = read_alert(&mut io).await.to_string();
+    assert!(alert.contains("CertificateRevoked"), "{alert}");
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ async fn a_silent_client_blocks_nobody_and_is_dropped_at_the_deadline() {
     let (logs, _guard) = Logs::capture();
     let pki = Pki::new("system-1").unwrap();
     let folder = Folder::new(&pki, &server_cert(&pki));
-    let deadline = Duration::from_secs(3);
+    let deadline = Duration::from_secs(5);
     let server = server(&folder, deadline, 256).await;
     let client = client(&pki, &pki.issue(&CertSpec::node("node-1", "sm")).unwrap()).await;
 
@@ -53,7 +53,7 @@ async fn a_silent_client_blocks_nobody_and_is_dropped_at_the_deadline() {
     let took = dropped_after(silent, start).await;
     assert!(took >= deadline, "dropped after {took:?}");
     let line = logs
-        .wait_for("it did not finish the TLS handshake within 3s")
+        .wait_for("it did not finish the TLS handshake within 5s")
         .await;
     assert!(line.contains(&format!("peer={address}")), "{line}");
 }
@@ -167,12 +167,12 @@ async fn run_out_of_descriptors() {
         line.contains("WARN") && line.contains("os error 24"),
         "{line}"
     );
-    // Pauses double: 10 ms, 20 ms ... so eight failures take more than a second.
-    logs.wait_for("failures=8").await;
+    // Pauses double from 10 ms on, so the fourth failure is more than a second before the eighth.
+    logs.wait_for("failures=4").await;
     let start = Instant::now();
-    logs.wait_for("failures=16").await;
+    logs.wait_for("failures=8").await;
     assert!(
-        start.elapsed() > Duration::from_secs(2),
+        start.elapsed() > Duration::from_millis(500),
         "it spins: {:?}",
         start.elapsed()
     );
