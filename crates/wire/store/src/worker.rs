@@ -5,6 +5,7 @@
 //! itself, and all are told after the one commit is durable.
 
 use std::collections::VecDeque;
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -45,7 +46,7 @@ pub(crate) enum Message {
 pub(crate) struct Worker {
     db: Connection,
     files: Files,
-    _lock: Lock,
+    lock: Lock,
     jobs: mpsc::Receiver<Message>,
     /// Taken from the queue, but not to be run together with the writes before it.
     next: Option<Message>,
@@ -80,7 +81,7 @@ impl Worker {
         Ok(Self {
             db,
             files,
-            _lock: lock,
+            lock,
             jobs,
             next: None,
             in_job,
@@ -112,10 +113,10 @@ impl Worker {
             .close()
             .map_err(|(_, error)| StoreError::from_sqlite(&path, error));
         if let Err(error) = &closed {
-            tracing::error!(database = %path.display(), %error, "A database could not be closed cleanly.");
+            tracing::error!(database = %path.display(), error = error as &dyn Error, "A database could not be closed cleanly.");
         }
         // The lock goes before the caller hears of it, so that it can open the database again.
-        drop(self._lock);
+        drop(self.lock);
         if let Some(reply) = closing {
             let _ = reply.send(closed);
         }
@@ -242,7 +243,7 @@ impl Worker {
             && let Err(error) = self.db.execute_batch("ROLLBACK")
         {
             let error = self.store_error(error);
-            tracing::error!(database = %self.files.main().display(), %error, "A transaction could not be rolled back.");
+            tracing::error!(database = %self.files.main().display(), error = &error as &dyn Error, "A transaction could not be rolled back.");
         }
     }
 
@@ -262,7 +263,7 @@ impl Worker {
                 // What was acknowledged is safe in the log. Not tried again at every commit.
                 self.checkpoint_at = pages.saturating_add(CHECKPOINT_PAGES);
                 let error = self.store_error(error);
-                tracing::warn!(database = %self.files.main().display(), pages, %error, "The log could not be copied into the database; it grows until that works.");
+                tracing::warn!(database = %self.files.main().display(), pages, error = &error as &dyn Error, "The log could not be copied into the database; it grows until that works.");
             }
         }
     }
@@ -288,7 +289,7 @@ impl Worker {
                 .files
                 .write_note(&self.files.suspect(), "damage seen in use\n");
             if let Err(error) = noted {
-                tracing::error!(database = %self.files.main().display(), %error, "Damage could not be noted; the next start may not check the database in full.");
+                tracing::error!(database = %self.files.main().display(), error = &error as &dyn Error, "Damage could not be noted; the next start may not check the database in full.");
             }
         }
         error
