@@ -109,6 +109,7 @@ pub mod preflight;
 mod procs;
 pub mod program;
 pub mod proxy;
+pub mod registry;
 pub mod time;
 
 pub use self::knobs::{SEED_VARIABLE, SOAK_VARIABLE, rounds, seed};
