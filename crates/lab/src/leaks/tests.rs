@@ -109,8 +109,8 @@ fn control_groups_are_compared_below_a_group_that_need_not_exist() {
 
 #[test]
 fn mounts_are_seen_in_watched_folders() {
-    crate::alone!();
     crate::require!(Root, Tool("mount"));
+    crate::alone!();
     let dir = tempfile::tempdir().unwrap();
     let point = dir.path().join("with blank");
     std::fs::create_dir(&point).unwrap();
@@ -146,8 +146,8 @@ impl Drop for Mounted<'_> {
 
 #[test]
 fn links_and_rules_are_seen_in_a_network_of_ones_own() {
-    crate::alone!();
     crate::require!(Root, NetNs);
+    crate::alone!();
     let net = Net::new(&["main"]).unwrap();
     let run = |program: &str, args: &[&str]| {
         let mut command = std::process::Command::new(program);

@@ -151,6 +151,30 @@ fn child_without_environment_is_found_by_its_session() {
 }
 
 #[test]
+fn program_that_keeps_forking_is_ended_with_all_it_forked() {
+    let script = "echo up; while :; do setsid sleep 600 & sleep 0.002; done";
+    let mut process = shell(script).start().unwrap();
+    process.wait_for_line("up", TIME).unwrap();
+    let marker = format!("MUSTER_LAB_PROGRAM={}", process_marker(process.pid()));
+    let count = || {
+        let table = crate::procs::process_table().unwrap();
+        let alive = table.iter().filter(|row| !row.is_zombie());
+        alive
+            .filter(|row| crate::procs::environment_has(row.pid, &marker))
+            .count()
+    };
+    poll_until(TIME, "a crowd", || count() > 20);
+    drop(process);
+    assert_eq!(count(), 0);
+}
+
+fn process_marker(pid: i32) -> String {
+    let environment = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+    let entry = |entry: &str| entry.strip_prefix("MUSTER_LAB_PROGRAM=").map(str::to_owned);
+    environment.split('\0').find_map(entry).unwrap()
+}
+
+#[test]
 fn stopped_program_does_nothing_until_it_goes_on() {
     let mut process = shell("trap 'echo hup' HUP; echo ready; while :; do sleep 0.01; done")
         .start()
