@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::slots::{AskFailure, ReplyFate, ReplyKind, SlotEffect, SlotId, Slots};
+use crate::slots::{AskError, ReplyFate, ReplyKind, SlotEffect, SlotId, Slots};
 pub use backoff::BackoffLimits;
 pub use vocabulary::{Action, At, CloseReason, Epoch, Event, LinkLimits, LinkStats, Outgoing};
 pub use window::{FetchRange, WindowLimits};
@@ -92,7 +92,7 @@ impl Link {
     pub fn handle(&mut self, at: At, event: Event, actions: &mut Vec<Action>) {
         if let Phase::Stopped = self.phase {
             if let Event::Ask { slot, .. } = event {
-                self.fail(slot, AskFailure::Stopped, actions);
+                self.fail(slot, AskError::Stopped, actions);
             }
             return;
         }
@@ -183,8 +183,8 @@ impl Link {
                     self.broken(at, actions);
                 }
             }
-            Event::Submit(message) => {
-                if self.is_open() {
+            Event::Submit { message, only } => {
+                if self.is_open() && only.is_none_or(|epoch| epoch == self.epoch) {
                     self.queued_bytes += message.len();
                     self.queue.push_back(Queued::Message(message));
                 } else {
@@ -202,7 +202,7 @@ impl Link {
                         .ask(slot, kind, expires, message, &mut self.effects);
                     self.settle(actions);
                 } else {
-                    self.fail(slot, AskFailure::Disconnected, actions);
+                    self.fail(slot, AskError::Disconnected, actions);
                 }
             }
             Event::AskerGone(slot) => {
@@ -231,7 +231,7 @@ impl Link {
                 if !matches!(self.phase, Phase::Waiting { .. }) {
                     actions.push(Action::Close(self.epoch, CloseReason::Stopped));
                 }
-                self.clear_stream(AskFailure::Stopped, actions);
+                self.clear_stream(AskError::Stopped, actions);
                 self.phase = Phase::Stopped;
             }
         }
@@ -293,7 +293,7 @@ impl Link {
             self.backoff.reset();
         }
         self.stats.broken += 1;
-        self.clear_stream(AskFailure::Disconnected, actions);
+        self.clear_stream(AskError::Disconnected, actions);
         self.wait(at);
     }
 
@@ -304,7 +304,7 @@ impl Link {
         };
     }
 
-    fn clear_stream(&mut self, why: AskFailure, actions: &mut Vec<Action>) {
+    fn clear_stream(&mut self, why: AskError, actions: &mut Vec<Action>) {
         let dropped = self
             .queue
             .iter()
@@ -334,7 +334,7 @@ impl Link {
         self.effects = effects;
     }
 
-    fn fail(&mut self, slot: SlotId, why: AskFailure, actions: &mut Vec<Action>) {
+    fn fail(&mut self, slot: SlotId, why: AskError, actions: &mut Vec<Action>) {
         self.stats.asks_failed += 1;
         actions.push(Action::Fail(slot, why));
     }

@@ -60,7 +60,7 @@ impl Default for SlotLimits {
 
 /// Why a request ended without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AskFailure {
+pub enum AskError {
     /// There is no stream, or it broke while the request was pending.
     #[error("no answer: the stream is down")]
     Disconnected,
@@ -86,6 +86,16 @@ pub enum AskFailure {
     /// The link or session was stopped.
     #[error("no answer: the stream was stopped")]
     Stopped,
+    /// The request is longer than the peer may be sent.
+    #[error("the request for {kind} has {len} bytes, more than the {limit} allowed")]
+    TooLong {
+        /// The expected answer.
+        kind: ReplyKind,
+        /// The request's length.
+        len: usize,
+        /// The limit.
+        limit: usize,
+    },
 }
 
 /// What the owner of the slots must do.
@@ -94,7 +104,7 @@ pub enum SlotEffect {
     /// It is this request's turn: write it, calling [`Slots::begin_write`] first.
     Write(SlotId),
     /// Tell the asker.
-    Fail(SlotId, AskFailure),
+    Fail(SlotId, AskError),
 }
 
 /// What an incoming message of a reply kind turned out to be.
@@ -177,7 +187,7 @@ impl<T> Slots<T> {
                 effects.push(SlotEffect::Write(slot));
             }
             _ if lane.queue.len() < limit => lane.queue.push_back(waiting),
-            _ => effects.push(SlotEffect::Fail(slot, AskFailure::TooMany { kind })),
+            _ => effects.push(SlotEffect::Fail(slot, AskError::TooMany { kind })),
         }
     }
 
@@ -242,19 +252,19 @@ impl<T> Slots<T> {
             lane.queue.retain(|waiting| {
                 let live = waiting.expires > now;
                 if !live {
-                    effects.push(SlotEffect::Fail(waiting.slot, AskFailure::NotSent { kind }));
+                    effects.push(SlotEffect::Fail(waiting.slot, AskError::NotSent { kind }));
                 }
                 live
             });
             match lane.head {
                 Head::Written { slot, expires } if expires <= now => {
-                    effects.push(SlotEffect::Fail(slot, AskFailure::TimedOut { kind }));
+                    effects.push(SlotEffect::Fail(slot, AskError::TimedOut { kind }));
                     lane.head = Head::Quarantined {
                         until: expires.saturating_add(drain),
                     };
                 }
                 Head::Ready(Waiting { slot, expires, .. }) if expires <= now => {
-                    effects.push(SlotEffect::Fail(slot, AskFailure::NotSent { kind }));
+                    effects.push(SlotEffect::Fail(slot, AskError::NotSent { kind }));
                     lane.advance(effects);
                 }
                 _ => {}
@@ -267,7 +277,7 @@ impl<T> Slots<T> {
     }
 
     /// The stream is gone: every request fails, every quarantine ends.
-    pub fn fail_all(&mut self, why: AskFailure, effects: &mut Vec<SlotEffect>) {
+    pub fn fail_all(&mut self, why: AskError, effects: &mut Vec<SlotEffect>) {
         for lane in self.lanes.drain(..) {
             match lane.head {
                 Head::Ready(Waiting { slot, .. }) | Head::Written { slot, .. } => {

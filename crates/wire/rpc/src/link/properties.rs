@@ -233,7 +233,10 @@ impl Model {
                 if !self.link.accepts() {
                     return None;
                 }
-                Event::Submit(Bytes::from(vec![0; len]))
+                Event::Submit {
+                    message: Bytes::from(vec![0; len]),
+                    only: None,
+                }
             }
             Step::Ask { kind, patience } => {
                 if !self.link.accepts() {

@@ -79,6 +79,13 @@ impl Bench {
     }
 }
 
+fn submit(message: Bytes) -> Event {
+    Event::Submit {
+        message,
+        only: None,
+    }
+}
+
 fn hello() -> Action {
     Action::Write(Outgoing::Hello(bytes("info")))
 }
@@ -104,14 +111,11 @@ fn durable(id: u64) -> Action {
 #[test]
 fn dials_at_once_and_says_hello_first() {
     let mut bench = Bench::with(LinkLimits::default());
-    assert_eq!(
-        bench.feed(Event::Submit(bytes("early"))),
-        [Action::Dial(Epoch(1))]
-    );
+    assert_eq!(bench.feed(submit(bytes("early"))), [Action::Dial(Epoch(1))]);
     assert_eq!(bench.connect(1), [hello(), fetch(0)]);
     assert_eq!(bench.link.stats().ephemeral_dropped, 1);
     assert_eq!(
-        bench.feed(Event::Submit(bytes("news"))),
+        bench.feed(submit(bytes("news"))),
         [Action::Write(Outgoing::Ephemeral(bytes("news")))]
     );
 }
@@ -210,7 +214,7 @@ fn requests_fail_at_once_on_disconnect_and_without_a_stream() {
     let mut bench = Bench::open();
     bench.ask(1);
     bench.ask(2);
-    let failed = |slot| Action::Fail(SlotId(slot), AskFailure::Disconnected);
+    let failed = |slot| Action::Fail(SlotId(slot), AskError::Disconnected);
     assert_eq!(
         bench.feed(Event::Closed { epoch: Epoch(1) }),
         [failed(1), failed(2)]
@@ -224,7 +228,7 @@ fn a_late_answer_is_discarded_and_the_next_request_waits_for_it() {
     bench.ask(1);
     bench.pass(4000);
     bench.ask(2);
-    let timed_out = AskFailure::TimedOut { kind: KIND };
+    let timed_out = AskError::TimedOut { kind: KIND };
     assert_eq!(bench.pass(1000), [Action::Fail(SlotId(1), timed_out)]);
     let late = bench.feed(Event::Received {
         epoch: Epoch(1),
@@ -295,9 +299,9 @@ fn a_full_queue_is_not_accepted_and_drains_with_the_flush() {
     });
     bench.feed(Event::Tick);
     bench.connect(1);
-    bench.feed(Event::Submit(bytes("a")));
+    bench.feed(submit(bytes("a")));
     assert!(bench.link.accepts());
-    bench.feed(Event::Submit(bytes("b")));
+    bench.feed(submit(bytes("b")));
     assert!(!bench.link.accepts());
     assert_eq!(
         bench.flush(9),
@@ -350,11 +354,28 @@ fn after_stop_nothing_is_written() {
     bench.feed(Event::Tick);
     bench.connect(1);
     bench.ask(1);
-    let stopped = |slot| Action::Fail(SlotId(slot), AskFailure::Stopped);
+    let stopped = |slot| Action::Fail(SlotId(slot), AskError::Stopped);
     let close = Action::Close(Epoch(1), CloseReason::Stopped);
     assert_eq!(bench.feed(Event::Stop), [close, stopped(1)]);
-    assert_eq!(bench.feed(Event::Submit(bytes("x"))), []);
+    assert_eq!(bench.feed(submit(bytes("x"))), []);
     assert_eq!(bench.ask(2), [stopped(2)]);
     assert_eq!(bench.pass(1_000_000), []);
     assert_eq!(bench.link.next_deadline(), None);
+}
+
+#[test]
+fn an_answer_to_an_earlier_stream_is_dropped() {
+    let mut bench = Bench::open();
+    let reply = |epoch| Event::Submit {
+        message: bytes("reply"),
+        only: Some(Epoch(epoch)),
+    };
+    let write = Action::Write(Outgoing::Ephemeral(bytes("reply")));
+    assert_eq!(bench.feed(reply(1)), [write.clone()]);
+    bench.feed(Event::Closed { epoch: Epoch(1) });
+    bench.pass(3000);
+    bench.connect(2);
+    assert_eq!(bench.feed(reply(1)), []);
+    assert_eq!(bench.link.stats().ephemeral_dropped, 1);
+    assert_eq!(bench.feed(reply(2)), [write]);
 }

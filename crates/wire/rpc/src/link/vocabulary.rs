@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::backoff::BackoffLimits;
 use super::window::{FetchRange, WindowLimits};
 use super::wire::WireLimits;
-use crate::slots::{AskFailure, ReplyKind, SlotId, SlotLimits};
+use crate::slots::{AskError, ReplyKind, SlotId, SlotLimits};
 
 /// One connection; counts up from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,7 +113,12 @@ pub enum Event {
         epoch: Epoch,
     },
     /// An ephemeral message.
-    Submit(Bytes),
+    Submit {
+        /// The encoded message.
+        message: Bytes,
+        /// Drop it unless this is the current stream.
+        only: Option<Epoch>,
+    },
     /// A request.
     Ask {
         /// Its slot.
@@ -206,7 +211,7 @@ pub enum Action {
     /// The received message is a late answer.
     Discard,
     /// The request ends without an answer.
-    Fail(SlotId, AskFailure),
+    Fail(SlotId, AskError),
 }
 
 /// What a link did so far. Every lossy path counts here.
@@ -218,7 +223,8 @@ pub struct LinkStats {
     pub dials_failed: u64,
     /// Streams that ended other than by a stop.
     pub broken: u64,
-    /// Ephemeral messages dropped because there was no stream, or it broke before they were written.
+    /// Ephemeral messages dropped because there was no stream, or not the one they were meant for,
+    /// or it broke before they were written.
     pub ephemeral_dropped: u64,
     /// Durable messages written, repeats included.
     pub durable_written: u64,

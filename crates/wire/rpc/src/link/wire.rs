@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// gRPC puts a flag byte and a four-byte length before every message.
-pub const GRPC_PREFIX: u64 = 5;
+pub(super) const GRPC_PREFIX: u64 = 5;
 
 /// Bounds of what HTTP/2 may hold for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

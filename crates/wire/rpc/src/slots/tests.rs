@@ -55,7 +55,7 @@ fn write(id: u64) -> Vec<SlotEffect> {
     vec![SlotEffect::Write(SlotId(id))]
 }
 
-fn fail(id: u64, why: AskFailure) -> SlotEffect {
+fn fail(id: u64, why: AskError) -> SlotEffect {
     SlotEffect::Fail(SlotId(id), why)
 }
 
@@ -95,7 +95,7 @@ fn a_late_answer_is_not_handed_to_the_next_request() {
     bench.ask(2, STATUS, 20);
     assert_eq!(
         bench.tick(5),
-        [fail(1, AskFailure::TimedOut { kind: STATUS })]
+        [fail(1, AskError::TimedOut { kind: STATUS })]
     );
     assert_eq!(bench.slots.begin_write(SlotId(2)), None, "quarantined");
     assert_eq!(bench.reply(STATUS), (ReplyFate::Late, write(2)));
@@ -123,7 +123,7 @@ fn a_request_that_was_never_written_leaves_no_quarantine() {
     assert_eq!(
         bench.tick(6),
         [
-            fail(1, AskFailure::NotSent { kind: STATUS }),
+            fail(1, AskError::NotSent { kind: STATUS }),
             SlotEffect::Write(SlotId(2))
         ]
     );
@@ -137,10 +137,7 @@ fn the_deadline_counts_the_time_in_the_queue() {
     bench.ask(1, STATUS, 10);
     bench.write(1);
     bench.ask(2, STATUS, 3);
-    assert_eq!(
-        bench.tick(3),
-        [fail(2, AskFailure::NotSent { kind: STATUS })]
-    );
+    assert_eq!(bench.tick(3), [fail(2, AskError::NotSent { kind: STATUS })]);
     assert_eq!(bench.reply(STATUS), (ReplyFate::Answers(SlotId(1)), vec![]));
 }
 
@@ -152,7 +149,7 @@ fn the_queue_is_bounded() {
     }
     assert_eq!(
         bench.ask(4, STATUS, 5),
-        [fail(4, AskFailure::TooMany { kind: STATUS })]
+        [fail(4, AskError::TooMany { kind: STATUS })]
     );
     assert_eq!(bench.slots.pending(), 3);
 }
@@ -167,13 +164,13 @@ fn disconnect_fails_everything_and_ends_quarantines() {
     bench.tick(5);
     bench
         .slots
-        .fail_all(AskFailure::Disconnected, &mut bench.effects);
+        .fail_all(AskError::Disconnected, &mut bench.effects);
     let failed = bench.drain();
     assert_eq!(
         failed,
         [
-            fail(2, AskFailure::Disconnected),
-            fail(3, AskFailure::Disconnected)
+            fail(2, AskError::Disconnected),
+            fail(3, AskError::Disconnected)
         ]
     );
     assert_eq!(bench.slots.next_deadline(), None);
@@ -256,7 +253,7 @@ proptest! {
                     }
                 }
                 Step::FailAll => {
-                    bench.slots.fail_all(AskFailure::Disconnected, &mut bench.effects);
+                    bench.slots.fail_all(AskError::Disconnected, &mut bench.effects);
                 }
             }
             for effect in bench.drain() {
