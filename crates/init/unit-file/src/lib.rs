@@ -1,8 +1,11 @@
 //! Unit files.
 pub mod calendar;
+pub mod config;
 pub mod diagnostic;
+pub mod directives;
 pub mod name;
 pub mod specifier;
 pub mod syntax;
 pub mod timespan;
 pub mod timestamp;
+pub mod value;

@@ -17,7 +17,7 @@ const MONTH: u64 = 2_629_800 * SECOND;
 const YEAR: u64 = 31_557_600 * SECOND;
 
 /// A span of time in microseconds, or infinity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimeSpan(u64);
 
 /// Why a text is not a time span.

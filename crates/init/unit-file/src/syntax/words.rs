@@ -13,7 +13,7 @@ pub struct WordRules {
     pub unescape: bool,
     /// A backslash is an ordinary character. Takes precedence over `unescape`.
     pub keep_backslash: bool,
-    /// An escape that C does not know, and an open quote, are taken as they stand.
+    /// An escape that C does not know is taken as it stands.
     pub relaxed: bool,
     /// Two separators in a row enclose an empty word.
     pub empty_words: bool,
@@ -122,7 +122,7 @@ impl Iterator for Words<'_> {
         let mut quote: Option<u8> = None;
         loop {
             let Some(&byte) = bytes.get(at) else {
-                if quote.is_some() && !self.rules.relaxed {
+                if quote.is_some() {
                     return self.fail(WordError::OpenQuote);
                 }
                 self.done = true;
