@@ -7,8 +7,8 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ static SCHEMA: Schema = Schema::new(
         step: Step::Sql("CREATE TABLE rows (id INTEGER PRIMARY KEY, body BLOB NOT NULL)"),
     }],
 );
+
+const SLICES: u32 = 10;
 
 fn insert(db: &Connection, size: usize) -> Result<()> {
     db.execute("INSERT INTO rows (body) VALUES (randomblob(?1))", [size])?;
@@ -56,28 +58,36 @@ fn rate(writers: usize, time: Duration, commit: impl Fn() + Sync) -> f64 {
     commits / started.elapsed().as_secs_f64()
 }
 
-fn through_store(folder: &Path, writers: usize, time: Duration) -> f64 {
+/// Both in turns, in short slices: what else the disk does meanwhile then hits both alike.
+fn compare(folder: &Path, writers: usize, time: Duration) -> (f64, f64) {
     let store = open(&folder.join(format!("store-{writers}.db")));
-    rate(writers, time, || {
-        store.write(|db| insert(db, 200)).wait().expect("a commit")
-    })
+    let bare = Mutex::new(open_bare(&folder.join(format!("bare-{writers}.db"))));
+    let (mut through_bare, mut through_store) = (0.0, 0.0);
+    for _ in 0..SLICES {
+        through_bare += rate(writers, time / SLICES, || {
+            let mut db = bare.lock().expect("no panics");
+            let transaction = db.transaction().expect("a transaction");
+            insert(&transaction, 200).expect("a row");
+            transaction.commit().expect("a commit");
+        });
+        through_store += rate(writers, time / SLICES, || {
+            store.write(|db| insert(db, 200)).wait().expect("a commit");
+        });
+    }
+    (
+        through_bare / f64::from(SLICES),
+        through_store / f64::from(SLICES),
+    )
 }
 
-fn through_rusqlite(folder: &Path, writers: usize, time: Duration) -> f64 {
-    let path = folder.join(format!("bare-{writers}.db"));
+fn open_bare(path: &Path) -> Connection {
     let db = Connection::open(path).expect("a database");
     db.execute_batch(
         "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
          CREATE TABLE rows (id INTEGER PRIMARY KEY, body BLOB NOT NULL);",
     )
     .expect("the same settings");
-    let db = Arc::new(Mutex::new(db));
-    rate(writers, time, || {
-        let mut db = db.lock().expect("no panics");
-        let transaction = db.transaction().expect("a transaction");
-        insert(&transaction, 200).expect("a row");
-        transaction.commit().expect("a commit");
-    })
+    db
 }
 
 fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
@@ -119,8 +129,7 @@ fn main() {
         "writers", "bare rusqlite", "muster-store", "ratio"
     );
     for writers in [1, 16] {
-        let bare = through_rusqlite(folder.path(), writers, time);
-        let store = through_store(folder.path(), writers, time);
+        let (bare, store) = compare(folder.path(), writers, time);
         println!(
             "{writers:>8} {bare:>14.0} {store:>14.0} {:>8.2}",
             store / bare

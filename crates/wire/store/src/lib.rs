@@ -71,7 +71,7 @@
 //! told from one whose end was torn by a power cut, which SQLite does not do. The content is checked
 //! in full (`quick_check`, about 1 ms per MB from memory) when the store was not closed cleanly, when
 //! damage had been seen in use, and always up to 16 MiB. A larger database that was closed cleanly
-//! opens in a millisecond or two; damage of the medium that came later is found in use as
+//! opens in a few milliseconds; damage of the medium that came later is found in use as
 //! [`StoreError::Damaged`], and the next open then checks in full.
 //!
 //! Under [`OnDamage::StartEmpty`] the database and its log are renamed together
