@@ -74,7 +74,7 @@ impl<In: Message + Default + 'static> Peer<In> {
 /// The answer to the call that opened the stream, then what it carries.
 enum Inbound<In> {
     Calling(BoxFuture<Result<Streaming<In>, Status>>),
-    Streaming(Streaming<In>),
+    Streaming(Box<Streaming<In>>),
 }
 
 pub(crate) struct OpenStream<In> {
@@ -184,7 +184,7 @@ impl<In: Message + Default + 'static> Inbound<In> {
         match self {
             Self::Calling(call) => match call.await {
                 Ok(stream) => {
-                    *self = Self::Streaming(stream);
+                    *self = Self::Streaming(Box::new(stream));
                     PeerEvent::Accepted
                 }
                 Err(status) => PeerEvent::Closed(Some(status)),

@@ -7,6 +7,10 @@
 //! A peer that sends faster than its owner takes fills [`SessionConfig::incoming`] and is then held
 //! back by HTTP/2 flow control. A peer that does not read fills [`SessionConfig::queue`]; senders
 //! then wait, requests run into their deadlines, and closing waits for nobody.
+//!
+//! What arrived before a connection broke still reaches the owner, possibly after the peer has come
+//! back on a new stream. An owner to whom the order across streams matters takes from the old
+//! [`SessionIncoming`] to its end before it takes from the new one.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -108,7 +112,7 @@ struct Shared {
 
 /// Sends on a session. Cheap to clone; the session lives as long as any handle, or the stream.
 pub struct Session<P: Protocol> {
-    commands: CommandSender<Box<P::Out>, Box<P::Out>, Box<P::In>>,
+    commands: SessionCommands<P>,
     shared: Arc<Shared>,
     deadline: Duration,
 }
@@ -207,6 +211,8 @@ enum Queued<Out> {
     Request(SlotId),
 }
 
+type SessionCommands<P> =
+    CommandSender<Box<<P as Protocol>::Out>, Box<<P as Protocol>::Out>, Box<<P as Protocol>::In>>;
 type SessionCommand<P> =
     Command<Box<<P as Protocol>::Out>, Box<<P as Protocol>::Out>, Box<<P as Protocol>::In>>;
 

@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -108,19 +109,26 @@ async fn a_flooding_peer_is_held_back() {
         incoming: 2,
         ..SessionConfig::default()
     });
-    let peer = rig.peer.clone();
+    let (peer, progress) = (rig.peer.clone(), Arc::new(AtomicU32::new(0)));
+    let count = Arc::clone(&progress);
     let sent = tokio::spawn(async move {
         for n in 0..100 {
             peer.send(Ok(n.to_string())).await.unwrap();
+            count.fetch_add(1, Ordering::Relaxed);
         }
     });
-    // Two in the owner's queue, one held, one in the channel: the peer stands still.
+    // Two in the owner's queue, one held, one in the channel: then the peer stands still.
+    let runs_away = async {
+        while progress.load(Ordering::Relaxed) <= 4 {
+            tokio::task::yield_now().await;
+        }
+    };
     assert!(
-        timeout(Duration::from_millis(200), rig.peer.reserve())
+        timeout(Duration::from_millis(200), runs_away)
             .await
             .is_err()
     );
-    assert!(!sent.is_finished());
+    assert_eq!(progress.load(Ordering::Relaxed), 4);
     for n in 0..100 {
         assert_eq!(soon(rig.incoming.recv()).await.unwrap(), n.to_string());
     }

@@ -1,5 +1,6 @@
 //! A link that is cut again and again, at any byte, in every way; and what must hold nevertheless.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -104,8 +105,9 @@ async fn nothing_durable_is_lost_over_many_cuts() {
     let controller = tokio::spawn({
         let (seen, asks) = (Arc::clone(&seen), Arc::clone(&asks));
         async move {
+            // One after the other: what arrived on a broken stream comes before the next one's.
             while let Some(stream) = streams.recv().await {
-                tokio::spawn(serve_stream(stream, Arc::clone(&seen), Arc::clone(&asks)));
+                serve_stream(stream, Arc::clone(&seen), Arc::clone(&asks)).await;
             }
         }
     });
@@ -170,6 +172,9 @@ async fn nothing_durable_is_lost_over_many_cuts() {
 
 /// At least once, first arrivals in order, repeats bounded by what one cut can cost.
 fn check_arrivals(alerts: &[(u64, u64)], last: u64, breaks: u64) {
+    let arrived: BTreeSet<u64> = alerts.iter().map(|(id, _)| *id).collect();
+    let lost: Vec<u64> = (1..=last).filter(|id| !arrived.contains(id)).collect();
+    assert!(lost.is_empty(), "lost: {lost:?}");
     let mut expected = 1;
     for (id, _) in alerts {
         assert!(*id <= expected, "{id} arrived before {expected}");
@@ -177,7 +182,6 @@ fn check_arrivals(alerts: &[(u64, u64)], last: u64, breaks: u64) {
             expected += 1;
         }
     }
-    assert_eq!(expected, last + 1, "a message was lost");
     let repeats = alerts.len() as u64 - last;
     let most = breaks * WINDOW as u64;
     assert!(repeats <= most, "{repeats} repeats in {breaks} breaks");
