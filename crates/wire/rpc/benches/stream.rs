@@ -109,7 +109,7 @@ impl SmService for Counter {
         &self,
         _: Request<sm::BlobsInfosRequest>,
     ) -> Result<Response<sm::BlobsInfos>, Status> {
-        Ok(Response::default())
+        Ok(Response::new(sm::BlobsInfos::default()))
     }
 }
 

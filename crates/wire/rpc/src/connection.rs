@@ -266,3 +266,37 @@ impl tower_service::Service<Request<Body>> for ConnectionService {
         Box::pin(self.0.send_request(request))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_tls::{ClientOptions, Insecure};
+
+    use super::*;
+
+    #[test]
+    fn addresses_of_servers() {
+        let permission = Insecure::because("a test that never connects").unwrap();
+        let tls = ClientTls::insecure(&permission, ClientOptions::default());
+        let cases = [
+            ("main:8093", Some(("main", 8093))),
+            ("10.0.0.1:8090", Some(("10.0.0.1", 8090))),
+            ("[fd00::1]:8090", Some(("fd00::1", 8090))),
+            ("main", None),
+            (":8093", None),
+            ("", None),
+            ("main:0x1", None),
+            ("main:99999", None),
+            ("main:8093/path", None),
+            ("main:8093?query", None),
+            ("user@main:8093", None),
+            ("https://main:8093", None),
+        ];
+        for (address, expected) in cases {
+            let target = Target::new(tls.clone(), address).ok();
+            let found = target
+                .as_ref()
+                .map(|target| (target.host.as_str(), target.port));
+            assert_eq!(found, expected, "{address:?}");
+        }
+    }
+}
