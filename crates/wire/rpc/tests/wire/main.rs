@@ -5,5 +5,6 @@
 mod chaos;
 mod detection;
 mod loopback;
+mod mutual_tls;
 mod rig;
 mod server;

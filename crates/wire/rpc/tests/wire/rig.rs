@@ -222,11 +222,18 @@ pub(crate) async fn start_cm(
     config: ServerConfig,
     sessions: SessionConfig,
 ) -> (RunningServer, mpsc::Receiver<Accepted>) {
-    start_cm_at("127.0.0.1:0".parse().unwrap(), config, sessions).await
+    start_cm_at(
+        "127.0.0.1:0".parse().unwrap(),
+        &server_tls(),
+        config,
+        sessions,
+    )
+    .await
 }
 
 pub(crate) async fn start_cm_at(
     address: ListenAddress,
+    tls: &ServerTls,
     config: ServerConfig,
     sessions: SessionConfig,
 ) -> (RunningServer, mpsc::Receiver<Accepted>) {
@@ -237,7 +244,7 @@ pub(crate) async fn start_cm_at(
     });
     let server = ServerBuilder::new(config, muster_api::FILE_DESCRIPTOR_SET)
         .service(service)
-        .start(address, &server_tls())
+        .start(address, tls)
         .await
         .unwrap();
     (server, accepted)

@@ -85,8 +85,13 @@ async fn a_channel_reconnects_after_the_server_came_back() {
     server.shutdown().await;
     assert!(soon(client.get_blobs_infos(request.clone())).await.is_err());
     let again = ListenAddress(address);
-    let (server, _streams) =
-        start_cm_at(again, ServerConfig::default(), SessionConfig::default()).await;
+    let (server, _streams) = start_cm_at(
+        again,
+        &server_tls(),
+        ServerConfig::default(),
+        SessionConfig::default(),
+    )
+    .await;
     assert!(soon(client.get_blobs_infos(request)).await.is_ok());
     server.shutdown().await;
 }
