@@ -75,11 +75,20 @@ impl Condition {
         let parameter: Box<str> = if kind.takes_path() {
             check_path(&parameter, false)?.into()
         } else if parameter.is_empty() {
-            return Err(ValueError::Empty { expected: "what to test for" }.into());
+            return Err(ValueError::Empty {
+                expected: "what to test for",
+            }
+            .into());
         } else {
             parameter.into()
         };
-        list.push(Self { kind, assert, trigger, negate, parameter });
+        list.push(Self {
+            kind,
+            assert,
+            trigger,
+            negate,
+            parameter,
+        });
         Ok(())
     }
 }

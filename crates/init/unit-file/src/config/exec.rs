@@ -9,7 +9,9 @@ use crate::value::number::{Mode, Nanoseconds, parse_integer};
 use crate::value::path::{AbsolutePath, DirectoryNames, check_path};
 use crate::value::rlimit::ResourceLimit;
 use crate::value::words::{Account, Accounts, VariableNames};
-use crate::value::{AssignError, Setting, ValueContext, ValueError, boolean_word, scalar_setting, word_enum};
+use crate::value::{
+    AssignError, Setting, ValueContext, ValueError, boolean_word, scalar_setting, word_enum,
+};
 
 /// Where a process starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +30,16 @@ impl Setting for Option<WorkingDirectory> {
             *self = None;
             return Ok(());
         }
-        let (optional, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
-        let failed = |error| if optional { AssignError::Ignored(error) } else { AssignError::Fatal(error) };
+        let (optional, rest) = text
+            .strip_prefix('-')
+            .map_or((false, text), |rest| (true, rest));
+        let failed = |error| {
+            if optional {
+                AssignError::Ignored(error)
+            } else {
+                AssignError::Fatal(error)
+            }
+        };
         let path = if rest == "~" {
             None
         } else {
@@ -81,7 +91,11 @@ impl Setting for ExecInput {
                 } else if let Some(path) = text.strip_prefix("file:") {
                     Self::File(check_path(&context.expand(path)?, true)?.into())
                 } else {
-                    return Err(ValueError::invalid(text, "an input such as null, socket, file:PATH").into());
+                    return Err(ValueError::invalid(
+                        text,
+                        "an input such as null, socket, file:PATH",
+                    )
+                    .into());
                 }
             }
         };
@@ -137,11 +151,15 @@ impl Setting for ExecOutput {
             "socket" => Self::Socket,
             "fd" => Self::Fd(None),
             "syslog" => {
-                context.warn(ValueError::Obsolete { what: "output to syslog (journal is used)" });
+                context.warn(ValueError::Obsolete {
+                    what: "output to syslog (journal is used)",
+                });
                 Self::Journal
             }
             "syslog+console" => {
-                context.warn(ValueError::Obsolete { what: "output to syslog+console (journal+console is used)" });
+                context.warn(ValueError::Obsolete {
+                    what: "output to syslog+console (journal+console is used)",
+                });
                 Self::JournalConsole
             }
             _ => {
@@ -154,7 +172,11 @@ impl Setting for ExecOutput {
                 } else if let Some(file) = text.strip_prefix("truncate:") {
                     Self::Truncate(path(file, context)?)
                 } else {
-                    return Err(ValueError::invalid(text, "an output such as journal, null, append:PATH").into());
+                    return Err(ValueError::invalid(
+                        text,
+                        "an output such as journal, null, append:PATH",
+                    )
+                    .into());
                 }
             }
         };
@@ -174,7 +196,11 @@ impl StdinData {
     ///
     /// # Errors
     /// An escape is broken, or there is too much.
-    pub fn add_text(&mut self, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
+    pub fn add_text(
+        &mut self,
+        text: &str,
+        context: &mut ValueContext<'_>,
+    ) -> Result<(), AssignError> {
         if text.is_empty() {
             self.0.clear();
             return Ok(());
@@ -201,7 +227,11 @@ impl StdinData {
 
     fn append(&mut self, bytes: &[u8]) -> Result<(), AssignError> {
         if self.0.len() + bytes.len() > Self::MAX {
-            return Err(ValueError::OutOfRange { text: "".into(), range: "at most 64 MiB" }.into());
+            return Err(ValueError::OutOfRange {
+                text: "".into(),
+                range: "at most 64 MiB",
+            }
+            .into());
         }
         self.0.extend_from_slice(bytes);
         Ok(())
@@ -262,7 +292,10 @@ pub struct Directory {
 
 impl Default for Directory {
     fn default() -> Self {
-        Self { names: DirectoryNames::default(), mode: Mode(0o755) }
+        Self {
+            names: DirectoryNames::default(),
+            mode: Mode(0o755),
+        }
     }
 }
 
@@ -334,10 +367,18 @@ impl Default for LogLevel {
 }
 
 scalar_setting!(LogLevel, "log level", |text: &str| {
-    let names = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
-    let named = (0u8..).zip(names).find(|(_, name)| *name == text).map(|(n, _)| n);
+    let names = [
+        "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
+    ];
+    let named = (0u8..)
+        .zip(names)
+        .find(|(_, name)| *name == text)
+        .map(|(n, _)| n);
     let number = || text.parse::<u8>().ok().filter(|level| *level <= 7);
-    named.or_else(number).map(LogLevel).ok_or_else(|| ValueError::invalid(text, "a log level such as info"))
+    named
+        .or_else(number)
+        .map(LogLevel)
+        .ok_or_else(|| ValueError::invalid(text, "a log level such as info"))
 });
 
 /// Level of messages that name none.
@@ -443,8 +484,15 @@ pub struct CoredumpFilter(pub u64);
 
 scalar_setting!(CoredumpFilter, "kinds of memory", |text: &str| {
     const NAMES: [&str; 9] = [
-        "private-anonymous", "shared-anonymous", "private-file-backed", "shared-file-backed",
-        "elf-headers", "private-huge", "shared-huge", "private-dax", "shared-dax",
+        "private-anonymous",
+        "shared-anonymous",
+        "private-file-backed",
+        "shared-file-backed",
+        "elf-headers",
+        "private-huge",
+        "shared-huge",
+        "private-dax",
+        "shared-dax",
     ];
     let mut bits = 0u64;
     for word in text.split_whitespace() {
@@ -455,8 +503,9 @@ scalar_setting!(CoredumpFilter, "kinds of memory", |text: &str| {
                 Some(bit) => 1 << bit,
                 None => {
                     let digits = word.strip_prefix("0x").unwrap_or(word);
-                    u64::from_str_radix(digits, 16)
-                        .map_err(|_| ValueError::invalid(word, "a kind of memory or a hexadecimal mask"))?
+                    u64::from_str_radix(digits, 16).map_err(|_| {
+                        ValueError::invalid(word, "a kind of memory or a hexadecimal mask")
+                    })?
                 }
             },
         };
@@ -622,7 +671,13 @@ mod tests {
 
     #[test]
     fn base64_is_decoded() {
-        for (text, bytes) in [("", &b""[..]), ("Zg==", b"f"), ("Zm8=", b"fo"), ("Zm9v", b"foo"), ("Zm9v YmFy", b"foobar")] {
+        for (text, bytes) in [
+            ("", &b""[..]),
+            ("Zg==", b"f"),
+            ("Zm8=", b"fo"),
+            ("Zm9v", b"foo"),
+            ("Zm9v YmFy", b"foobar"),
+        ] {
             assert_eq!(decode_base64(text).as_deref(), Some(bytes), "{text}");
         }
         for text in ["Z", "Zg", "Zg=", "=Zg=", "Z!==", "Zg==Zg=="] {
@@ -632,9 +687,18 @@ mod tests {
 
     #[test]
     fn streams_have_many_forms() {
-        assert_eq!(read::<ExecInput>(&["file:/a//b"]), ExecInput::File("/a/b".into()));
-        assert_eq!(read::<Option<ExecOutput>>(&["append:/x/%i"]), Some(ExecOutput::Append("/x/c".into())));
-        assert_eq!(read::<ExecOutput>(&["fd:a"]), ExecOutput::Fd(Some("a".into())));
+        assert_eq!(
+            read::<ExecInput>(&["file:/a//b"]),
+            ExecInput::File("/a/b".into())
+        );
+        assert_eq!(
+            read::<Option<ExecOutput>>(&["append:/x/%i"]),
+            Some(ExecOutput::Append("/x/c".into()))
+        );
+        assert_eq!(
+            read::<ExecOutput>(&["fd:a"]),
+            ExecOutput::Fd(Some("a".into()))
+        );
         let mut output = ExecOutput::Null;
         assert_eq!(assign(&mut output, &["syslog"]).len(), 1);
         assert_eq!(output, ExecOutput::Journal);
@@ -645,7 +709,13 @@ mod tests {
     fn working_directories_may_be_optional_or_home() {
         let mut directory = None;
         assert!(assign(&mut directory, &["-~"]).is_empty());
-        assert_eq!(directory, Some(WorkingDirectory { path: None, optional: true }));
+        assert_eq!(
+            directory,
+            Some(WorkingDirectory {
+                path: None,
+                optional: true
+            })
+        );
         assert!(assign(&mut directory, &["a/b"])[0].starts_with("fatal"));
         assert!(!assign(&mut directory, &["-a/b"])[0].starts_with("fatal"));
     }
@@ -654,8 +724,14 @@ mod tests {
     fn numbers_have_bounds() {
         assert_eq!(read::<Option<Nice>>(&["-20"]), Some(Nice(-20)));
         assert_eq!(assign(&mut Nice(0), &["20", "x"]).len(), 2);
-        assert_eq!(read::<Option<CoredumpFilter>>(&["0x33"]), Some(CoredumpFilter(0x33)));
-        assert_eq!(read::<Option<CoredumpFilter>>(&["default private-huge"]), Some(CoredumpFilter(0x33)));
+        assert_eq!(
+            read::<Option<CoredumpFilter>>(&["0x33"]),
+            Some(CoredumpFilter(0x33))
+        );
+        assert_eq!(
+            read::<Option<CoredumpFilter>>(&["default private-huge"]),
+            Some(CoredumpFilter(0x33))
+        );
         assert_eq!(read::<LogLevel>(&["err"]), LogLevel(3));
     }
 

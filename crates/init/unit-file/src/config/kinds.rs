@@ -132,7 +132,12 @@ pub struct SwapConfig {
 
 impl Default for SwapConfig {
     fn default() -> Self {
-        Self { what: None, priority: None, options: None, timeout: Timeout(DEFAULT_TIMEOUT) }
+        Self {
+            what: None,
+            priority: None,
+            options: None,
+            timeout: Timeout(DEFAULT_TIMEOUT),
+        }
     }
 }
 

@@ -19,28 +19,30 @@ use std::sync::Arc;
 pub use condition::{Condition, ConditionKind};
 pub use exec::{
     Directories, Directory, DirectoryKind, DirectoryPreserve, ExecContext, ExecInput, ExecOutput,
-    IoClass, Logging, LogLevel, NumaPolicy, Personality, Scheduling, SchedulingPolicy, StdinData,
+    IoClass, LogLevel, Logging, NumaPolicy, Personality, Scheduling, SchedulingPolicy, StdinData,
     SyslogFacility, SyslogLevel, Terminal, UtmpMode, WorkingDirectory,
 };
 pub use kinds::{
-    AutomountConfig, KillContext, KillMode, MountConfig, PathConfig, PathKind, PathSpec, ScopeConfig,
-    SwapConfig, TimerBase, TimerConfig, TimerSpec,
+    AutomountConfig, KillContext, KillMode, MountConfig, PathConfig, PathKind, PathSpec,
+    ScopeConfig, SwapConfig, TimerBase, TimerConfig, TimerSpec,
 };
 pub(crate) use rare::rare;
 pub use rare::{Rare, RareDefault};
 pub use resources::{
-    CpuQuota, CpuWeight, Delegation, DevicePolicy, DeviceValue, DeviceValues, LegacyIo, MemoryAmount,
-    OomMode, OomPreference, ResourceControl, TasksAmount, Weight,
+    CpuQuota, CpuWeight, Delegation, DevicePolicy, DeviceValue, DeviceValues, LegacyIo,
+    MemoryAmount, OomMode, OomPreference, ResourceControl, TasksAmount, Weight,
 };
 pub use sandbox::{
     Credentials, Images, KeyringMode, MountPropagation, ProcSubset, ProtectHome, ProtectProc,
     ProtectSystem, Sandbox, SecurityLabels,
 };
 pub use service::{
-    CommandPhase, ExitPolicies, ExitType, HealthCheck, NotifyAccess, OomPolicy, PhasedCommand, Restart,
-    ServiceConfig, ServiceType, TimeoutMode,
+    CommandPhase, ExitPolicies, ExitType, HealthCheck, NotifyAccess, OomPolicy, PhasedCommand,
+    Restart, ServiceConfig, ServiceType, TimeoutMode,
 };
-pub use socket::{BindIpv6Only, SocketConfig, SocketOptions, SocketPhase, SocketProtocol, Timestamping};
+pub use socket::{
+    BindIpv6Only, SocketConfig, SocketOptions, SocketPhase, SocketProtocol, Timestamping,
+};
 
 use crate::name::{UnitName, UnitType};
 use crate::timespan::TimeSpan;
@@ -126,7 +128,9 @@ pub struct ExitCode(pub u8);
 
 scalar_setting!(ExitCode, "exit status", |text: &str| {
     let expected = "an exit status from 0 to 255";
-    text.parse().map(ExitCode).map_err(|_| crate::value::ValueError::invalid(text, expected))
+    text.parse()
+        .map(ExitCode)
+        .map_err(|_| crate::value::ValueError::invalid(text, expected))
 });
 
 /// How often a unit may be started.
@@ -140,7 +144,10 @@ pub struct StartLimit {
 
 impl Default for StartLimit {
     fn default() -> Self {
-        Self { interval: TimeSpan::from_secs(10), burst: 5 }
+        Self {
+            interval: TimeSpan::from_secs(10),
+            burst: 5,
+        }
     }
 }
 
@@ -243,7 +250,10 @@ impl crate::value::Setting for RawWords {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawText(pub Box<str>);
 
-scalar_setting!(RawText, "text", |text: &str| Ok::<_, crate::value::ValueError>(RawText(text.into())));
+scalar_setting!(RawText, "text", |text: &str| Ok::<
+    _,
+    crate::value::ValueError,
+>(RawText(text.into())));
 
 /// Everything that the files of a unit say.
 #[derive(Clone, Debug, PartialEq)]
@@ -380,7 +390,10 @@ impl UnitConfig {
 
     /// The units that this one depends on in one way, in the order of the files.
     pub fn dependencies(&self, kind: DependencyKind) -> impl Iterator<Item = &UnitName> {
-        self.dependencies.iter().filter(move |d| d.kind == kind).map(|d| &d.unit)
+        self.dependencies
+            .iter()
+            .filter(move |d| d.kind == kind)
+            .map(|d| &d.unit)
     }
 
     /// Adds a dependency; doubled ones disappear in [`UnitConfig::compact`].

@@ -6,7 +6,9 @@ use crate::value::access::{DeviceRules, NameFilter};
 use crate::value::cpuset::CpuSet;
 use crate::value::list::StrList;
 use crate::value::network::IpPrefixes;
-use crate::value::number::{Limit, Permyriad, parse_boolean, parse_integer, parse_permyriad, parse_size};
+use crate::value::number::{
+    Limit, Permyriad, parse_boolean, parse_integer, parse_permyriad, parse_size,
+};
 use crate::value::words::list_words;
 use crate::value::{AssignError, Setting, ValueContext, ValueError, scalar_setting, word_enum};
 
@@ -32,7 +34,13 @@ word_enum! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight(pub u16);
 
-scalar_setting!(Weight, "weight", |text: &str| weight(text, 1, 10_000, "1 to 10000").map(Weight));
+scalar_setting!(Weight, "weight", |text: &str| weight(
+    text,
+    1,
+    10_000,
+    "1 to 10000"
+)
+.map(Weight));
 
 fn weight(text: &str, low: u16, high: u16, range: &'static str) -> Result<u16, ValueError> {
     u16::try_from(parse_integer(text)?)
@@ -133,9 +141,16 @@ impl DeviceValues {
             return Err(ValueError::invalid(text, "a device followed by a value").into());
         };
         let path = crate::value::path::check_path(&context.expand(path)?, true)?;
-        let value = if value == "infinity" { u64::MAX } else { parse(value)? };
+        let value = if value == "infinity" {
+            u64::MAX
+        } else {
+            parse(value)?
+        };
         self.0.retain(|known| *known.path != *path);
-        self.0.push(DeviceValue { path: path.into(), value });
+        self.0.push(DeviceValue {
+            path: path.into(),
+            value,
+        });
         Ok(())
     }
 
@@ -162,11 +177,17 @@ impl Setting for Delegation {
 
     fn assign(&mut self, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
         if text.is_empty() {
-            *self = Self { enabled: true, controllers: Some(StrList::default()) };
+            *self = Self {
+                enabled: true,
+                controllers: Some(StrList::default()),
+            };
             return Ok(());
         }
         if let Ok(enabled) = parse_boolean(text) {
-            *self = Self { enabled, controllers: None };
+            *self = Self {
+                enabled,
+                controllers: None,
+            };
             return Ok(());
         }
         let mut controllers = self.controllers.take().unwrap_or_default();
@@ -177,7 +198,10 @@ impl Setting for Delegation {
                 controllers.push(&word);
             }
         }
-        *self = Self { enabled: true, controllers: Some(controllers) };
+        *self = Self {
+            enabled: true,
+            controllers: Some(controllers),
+        };
         Ok(())
     }
 }
@@ -185,8 +209,19 @@ impl Setting for Delegation {
 fn is_controller(word: &str) -> bool {
     matches!(
         word,
-        "cpu" | "cpuacct" | "cpuset" | "io" | "blkio" | "memory" | "devices" | "pids"
-            | "bpf-firewall" | "bpf-devices" | "bpf-foreign" | "bpf-socket-bind" | "bpf-restrict-network-interfaces"
+        "cpu"
+            | "cpuacct"
+            | "cpuset"
+            | "io"
+            | "blkio"
+            | "memory"
+            | "devices"
+            | "pids"
+            | "bpf-firewall"
+            | "bpf-devices"
+            | "bpf-foreign"
+            | "bpf-socket-bind"
+            | "bpf-restrict-network-interfaces"
     )
 }
 
@@ -330,9 +365,21 @@ mod tests {
 
     #[test]
     fn delegation_is_a_boolean_or_controllers() {
-        assert_eq!(read::<Delegation>(&["yes"]), Delegation { enabled: true, controllers: None });
+        assert_eq!(
+            read::<Delegation>(&["yes"]),
+            Delegation {
+                enabled: true,
+                controllers: None
+            }
+        );
         let some: Delegation = read(&["cpu memory", "pids"]);
-        assert_eq!(some.controllers.unwrap().iter().collect::<Vec<_>>(), ["cpu", "memory", "pids"]);
-        assert_eq!(assign(&mut Delegation::default(), &["cpu nonsense"]).len(), 1);
+        assert_eq!(
+            some.controllers.unwrap().iter().collect::<Vec<_>>(),
+            ["cpu", "memory", "pids"]
+        );
+        assert_eq!(
+            assign(&mut Delegation::default(), &["cpu nonsense"]).len(),
+            1
+        );
     }
 }

@@ -2,7 +2,8 @@
 
 use super::rare;
 use crate::value::access::{
-    AddressFamilies, AllowedNamespaces, AmbientSet, BoundingSet, NameFilter, SecureBits, SyscallFilter,
+    AddressFamilies, AllowedNamespaces, AmbientSet, BoundingSet, NameFilter, SecureBits,
+    SyscallFilter,
 };
 use crate::value::list::StrList;
 use crate::value::path::{AbsolutePath, BindMounts, NamespacePaths};

@@ -207,7 +207,10 @@ impl Default for ServiceConfig {
 impl ServiceConfig {
     /// The commands of one phase, in the order of the files.
     pub fn commands(&self, phase: CommandPhase) -> impl Iterator<Item = &Command> {
-        self.commands.iter().filter(move |c| c.phase == phase).map(|c| &c.command)
+        self.commands
+            .iter()
+            .filter(move |c| c.phase == phase)
+            .map(|c| &c.command)
     }
 
     /// The type. Without `Type=` a bus name makes it `dbus`, and nothing to start `oneshot`.
@@ -227,10 +230,11 @@ impl ServiceConfig {
     /// How long a start may take; for oneshot services without a limit unless stated.
     #[must_use]
     pub fn timeout_start(&self) -> TimeSpan {
-        self.stated_timeout_start.unwrap_or_else(|| match self.service_type() {
-            ServiceType::Oneshot => TimeSpan::INFINITY,
-            _ => DEFAULT_TIMEOUT,
-        })
+        self.stated_timeout_start
+            .unwrap_or_else(|| match self.service_type() {
+                ServiceType::Oneshot => TimeSpan::INFINITY,
+                _ => DEFAULT_TIMEOUT,
+            })
     }
 
     /// Whose notifications count; those of the main process at least where they are needed.
@@ -241,6 +245,10 @@ impl ServiceConfig {
         let needed = self.service_type() == ServiceType::Notify
             || finite_watchdog
             || self.file_descriptor_store_max > 0;
-        if stated == NotifyAccess::None && needed { NotifyAccess::Main } else { stated }
+        if stated == NotifyAccess::None && needed {
+            NotifyAccess::Main
+        } else {
+            stated
+        }
     }
 }

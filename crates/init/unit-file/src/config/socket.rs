@@ -8,8 +8,8 @@ use crate::value::command::Command;
 use crate::value::network::Listen;
 use crate::value::number::{Bytes, Mode, Timeout};
 use crate::value::path::PathList;
-use crate::value::words::Account;
 use crate::value::word_enum;
+use crate::value::words::Account;
 
 word_enum! {
     /// Whether an IPv6 socket takes IPv4 connections.
@@ -117,7 +117,10 @@ crate::value::scalar_setting!(TypeOfService, "type of service", |text: &str| {
         _ => text.parse().ok(),
     };
     named.map(TypeOfService).ok_or_else(|| {
-        crate::value::ValueError::invalid(text, "low-delay, throughput, reliability, low-cost or 0 to 255")
+        crate::value::ValueError::invalid(
+            text,
+            "low-delay, throughput, reliability, low-cost or 0 to 255",
+        )
     })
 });
 
@@ -208,12 +211,14 @@ impl SocketConfig {
     /// Starts that are allowed in [`SocketConfig::trigger_interval`].
     #[must_use]
     pub fn trigger_burst(&self) -> u32 {
-        self.trigger_limit_burst.unwrap_or(if self.accept { 200 } else { 20 })
+        self.trigger_limit_burst
+            .unwrap_or(if self.accept { 200 } else { 20 })
     }
 
     /// The time over which starts are counted.
     #[must_use]
     pub fn trigger_interval(&self) -> TimeSpan {
-        self.trigger_limit_interval.unwrap_or(TimeSpan::from_secs(2))
+        self.trigger_limit_interval
+            .unwrap_or(TimeSpan::from_secs(2))
     }
 }

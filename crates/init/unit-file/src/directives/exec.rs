@@ -6,17 +6,23 @@ use Status::{Applied, Renamed};
 
 macro_rules! limit {
     ($name:literal, $resource:ident) => {
-        custom!($name, "limit, or soft:hard", "exec.limits", Applied, |unit, text, _| {
-            let resource = Resource::$resource;
-            if text.is_empty() {
-                unit.exec.limits.retain(|limit| limit.resource != resource);
-                return Ok(());
+        custom!(
+            $name,
+            "limit, or soft:hard",
+            "exec.limits",
+            Applied,
+            |unit, text, _| {
+                let resource = Resource::$resource;
+                if text.is_empty() {
+                    unit.exec.limits.retain(|limit| limit.resource != resource);
+                    return Ok(());
+                }
+                let limit = ResourceLimit::parse(resource, text)?;
+                unit.exec.limits.retain(|known| known.resource != resource);
+                unit.exec.limits.push(limit);
+                Ok(())
             }
-            let limit = ResourceLimit::parse(resource, text)?;
-            unit.exec.limits.retain(|known| known.resource != resource);
-            unit.exec.limits.push(limit);
-            Ok(())
-        })
+        )
     };
 }
 
@@ -33,7 +39,11 @@ pub(super) const EXEC: &[Directive] = &[
     field!("IOSchedulingPriority", exec.scheduling.io_priority, Applied),
     field!("CPUSchedulingPolicy", exec.scheduling.policy, Applied),
     field!("CPUSchedulingPriority", exec.scheduling.priority, Applied),
-    field!("CPUSchedulingResetOnFork", exec.scheduling.reset_on_fork, Applied),
+    field!(
+        "CPUSchedulingResetOnFork",
+        exec.scheduling.reset_on_fork,
+        Applied
+    ),
     field!("CPUAffinity", exec.scheduling.affinity, Applied),
     field!("NUMAPolicy", exec.scheduling.numa_policy, EXECUTION),
     field!("NUMAMask", exec.scheduling.numa_mask, EXECUTION),
@@ -46,10 +56,20 @@ pub(super) const EXEC: &[Directive] = &[
     field!("StandardInput", exec.stdin, Applied),
     field!("StandardOutput", exec.stdout, Applied),
     field!("StandardError", exec.stderr, Applied),
-    custom!("StandardInputText", "text", "exec.terminal.stdin_data", Applied,
-        |unit, text, context| unit.exec.terminal.stdin_data.add_text(text, context)),
-    custom!("StandardInputData", "Base64", "exec.terminal.stdin_data", Applied,
-        |unit, text, _| unit.exec.terminal.stdin_data.add_base64(text)),
+    custom!(
+        "StandardInputText",
+        "text",
+        "exec.terminal.stdin_data",
+        Applied,
+        |unit, text, context| unit.exec.terminal.stdin_data.add_text(text, context)
+    ),
+    custom!(
+        "StandardInputData",
+        "Base64",
+        "exec.terminal.stdin_data",
+        Applied,
+        |unit, text, _| unit.exec.terminal.stdin_data.add_base64(text)
+    ),
     field!("TTYPath", exec.terminal.path, Applied),
     field!("TTYReset", exec.terminal.reset, Applied),
     field!("TTYVHangup", exec.terminal.vhangup, Applied),
@@ -61,7 +81,11 @@ pub(super) const EXEC: &[Directive] = &[
     field!("SyslogLevel", exec.logging.level, Applied),
     field!("SyslogLevelPrefix", exec.logging.level_prefix, Applied),
     field!("LogLevelMax", exec.logging.level_max, Applied),
-    field!("LogRateLimitIntervalSec", exec.logging.rate_limit_interval, Applied),
+    field!(
+        "LogRateLimitIntervalSec",
+        exec.logging.rate_limit_interval,
+        Applied
+    ),
     field!("LogRateLimitBurst", exec.logging.rate_limit_burst, Applied),
     field!("LogExtraFields", exec.logging.extra_fields, Applied),
     field!("LogNamespace", exec.logging.namespace, EXECUTION),
@@ -84,16 +108,32 @@ pub(super) const EXEC: &[Directive] = &[
     limit!("LimitRTPRIO", Rtprio),
     limit!("LimitRTTIME", Rttime),
     field!("RuntimeDirectory", exec.directories.runtime.names, Applied),
-    field!("RuntimeDirectoryMode", exec.directories.runtime.mode, Applied),
-    field!("RuntimeDirectoryPreserve", exec.directories.runtime_preserve, Applied),
+    field!(
+        "RuntimeDirectoryMode",
+        exec.directories.runtime.mode,
+        Applied
+    ),
+    field!(
+        "RuntimeDirectoryPreserve",
+        exec.directories.runtime_preserve,
+        Applied
+    ),
     field!("StateDirectory", exec.directories.state.names, Applied),
     field!("StateDirectoryMode", exec.directories.state.mode, Applied),
     field!("CacheDirectory", exec.directories.cache.names, Applied),
     field!("CacheDirectoryMode", exec.directories.cache.mode, Applied),
     field!("LogsDirectory", exec.directories.logs.names, Applied),
     field!("LogsDirectoryMode", exec.directories.logs.mode, Applied),
-    field!("ConfigurationDirectory", exec.directories.configuration.names, Applied),
-    field!("ConfigurationDirectoryMode", exec.directories.configuration.mode, Applied),
+    field!(
+        "ConfigurationDirectory",
+        exec.directories.configuration.names,
+        Applied
+    ),
+    field!(
+        "ConfigurationDirectoryMode",
+        exec.directories.configuration.mode,
+        Applied
+    ),
     field!("TimeoutCleanSec", exec.directories.timeout_clean, Applied),
 ];
 
@@ -103,72 +143,196 @@ pub(super) const SANDBOX: &[Directive] = &[
     field!("RemoveIPC", exec.remove_ipc, EXECUTION),
     field!("RootDirectory", exec.images.root_directory, EXECUTION),
     field!("RootImage", exec.images.root_image, EXECUTION),
-    field!("RootImageOptions", exec.images.root_image_options, EXECUTION),
+    field!(
+        "RootImageOptions",
+        exec.images.root_image_options,
+        EXECUTION
+    ),
     field!("RootHash", exec.images.root_hash, EXECUTION),
-    field!("RootHashSignature", exec.images.root_hash_signature, EXECUTION),
+    field!(
+        "RootHashSignature",
+        exec.images.root_hash_signature,
+        EXECUTION
+    ),
     field!("RootVerity", exec.images.root_verity, EXECUTION),
-    field!("ExtensionDirectories", exec.images.extension_directories, EXECUTION),
+    field!(
+        "ExtensionDirectories",
+        exec.images.extension_directories,
+        EXECUTION
+    ),
     field!("ExtensionImages", exec.images.extension_images, EXECUTION),
     field!("MountImages", exec.images.mount_images, EXECUTION),
     field!("MountAPIVFS", exec.images.mount_api_vfs, EXECUTION),
     field!("SecureBits", exec.sandbox.secure_bits, EXECUTION),
-    field!("CapabilityBoundingSet", exec.sandbox.capability_bounding_set, EXECUTION),
-    field!("AmbientCapabilities", exec.sandbox.ambient_capabilities, EXECUTION),
+    field!(
+        "CapabilityBoundingSet",
+        exec.sandbox.capability_bounding_set,
+        EXECUTION
+    ),
+    field!(
+        "AmbientCapabilities",
+        exec.sandbox.ambient_capabilities,
+        EXECUTION
+    ),
     field!("NoNewPrivileges", exec.sandbox.no_new_privileges, EXECUTION),
     field!("KeyringMode", exec.sandbox.keyring_mode, EXECUTION),
     field!("ProtectProc", exec.sandbox.protect_proc, EXECUTION),
     field!("ProcSubset", exec.sandbox.proc_subset, EXECUTION),
     field!("SystemCallFilter", exec.sandbox.syscall_filter, EXECUTION),
-    field!("SystemCallArchitectures", exec.sandbox.syscall_architectures, EXECUTION),
-    field!("SystemCallErrorNumber", exec.sandbox.syscall_error_number, EXECUTION),
+    field!(
+        "SystemCallArchitectures",
+        exec.sandbox.syscall_architectures,
+        EXECUTION
+    ),
+    field!(
+        "SystemCallErrorNumber",
+        exec.sandbox.syscall_error_number,
+        EXECUTION
+    ),
     field!("SystemCallLog", exec.sandbox.syscall_log, EXECUTION),
-    field!("MemoryDenyWriteExecute", exec.sandbox.memory_deny_write_execute, EXECUTION),
-    field!("RestrictNamespaces", exec.sandbox.restrict_namespaces, EXECUTION),
-    field!("RestrictRealtime", exec.sandbox.restrict_realtime, EXECUTION),
-    field!("RestrictSUIDSGID", exec.sandbox.restrict_suid_sgid, EXECUTION),
-    field!("RestrictAddressFamilies", exec.sandbox.restrict_address_families, EXECUTION),
-    field!("RestrictFileSystems", exec.sandbox.restrict_file_systems, EXECUTION),
+    field!(
+        "MemoryDenyWriteExecute",
+        exec.sandbox.memory_deny_write_execute,
+        EXECUTION
+    ),
+    field!(
+        "RestrictNamespaces",
+        exec.sandbox.restrict_namespaces,
+        EXECUTION
+    ),
+    field!(
+        "RestrictRealtime",
+        exec.sandbox.restrict_realtime,
+        EXECUTION
+    ),
+    field!(
+        "RestrictSUIDSGID",
+        exec.sandbox.restrict_suid_sgid,
+        EXECUTION
+    ),
+    field!(
+        "RestrictAddressFamilies",
+        exec.sandbox.restrict_address_families,
+        EXECUTION
+    ),
+    field!(
+        "RestrictFileSystems",
+        exec.sandbox.restrict_file_systems,
+        EXECUTION
+    ),
     field!("LockPersonality", exec.sandbox.lock_personality, EXECUTION),
     field!("Personality", exec.sandbox.personality, EXECUTION),
     field!("ReadWritePaths", exec.sandbox.read_write_paths, EXECUTION),
     field!("ReadOnlyPaths", exec.sandbox.read_only_paths, EXECUTION),
-    field!("InaccessiblePaths", exec.sandbox.inaccessible_paths, EXECUTION),
-    field!("ReadWriteDirectories", exec.sandbox.read_write_paths, Renamed("ReadWritePaths")),
-    field!("ReadOnlyDirectories", exec.sandbox.read_only_paths, Renamed("ReadOnlyPaths")),
-    field!("InaccessibleDirectories", exec.sandbox.inaccessible_paths, Renamed("InaccessiblePaths")),
+    field!(
+        "InaccessiblePaths",
+        exec.sandbox.inaccessible_paths,
+        EXECUTION
+    ),
+    field!(
+        "ReadWriteDirectories",
+        exec.sandbox.read_write_paths,
+        Renamed("ReadWritePaths")
+    ),
+    field!(
+        "ReadOnlyDirectories",
+        exec.sandbox.read_only_paths,
+        Renamed("ReadOnlyPaths")
+    ),
+    field!(
+        "InaccessibleDirectories",
+        exec.sandbox.inaccessible_paths,
+        Renamed("InaccessiblePaths")
+    ),
     field!("ExecPaths", exec.sandbox.exec_paths, EXECUTION),
     field!("NoExecPaths", exec.sandbox.no_exec_paths, EXECUTION),
-    custom!("BindPaths", "bind mounts", "exec.sandbox.bind_mounts", EXECUTION,
-        |unit, text, context| unit.exec.sandbox.bind_mounts.assign(text, false, context)),
-    custom!("BindReadOnlyPaths", "bind mounts", "exec.sandbox.bind_mounts", EXECUTION,
-        |unit, text, context| unit.exec.sandbox.bind_mounts.assign(text, true, context)),
-    field!("TemporaryFileSystem", exec.sandbox.temporary_file_systems, EXECUTION),
+    custom!(
+        "BindPaths",
+        "bind mounts",
+        "exec.sandbox.bind_mounts",
+        EXECUTION,
+        |unit, text, context| unit.exec.sandbox.bind_mounts.assign(text, false, context)
+    ),
+    custom!(
+        "BindReadOnlyPaths",
+        "bind mounts",
+        "exec.sandbox.bind_mounts",
+        EXECUTION,
+        |unit, text, context| unit.exec.sandbox.bind_mounts.assign(text, true, context)
+    ),
+    field!(
+        "TemporaryFileSystem",
+        exec.sandbox.temporary_file_systems,
+        EXECUTION
+    ),
     field!("PrivateTmp", exec.sandbox.private_tmp, EXECUTION),
     field!("PrivateDevices", exec.sandbox.private_devices, EXECUTION),
     field!("PrivateNetwork", exec.sandbox.private_network, EXECUTION),
     field!("PrivateUsers", exec.sandbox.private_users, EXECUTION),
     field!("PrivateMounts", exec.sandbox.private_mounts, EXECUTION),
     field!("PrivateIPC", exec.sandbox.private_ipc, EXECUTION),
-    field!("ProtectKernelTunables", exec.sandbox.protect_kernel_tunables, EXECUTION),
-    field!("ProtectKernelModules", exec.sandbox.protect_kernel_modules, EXECUTION),
-    field!("ProtectKernelLogs", exec.sandbox.protect_kernel_logs, EXECUTION),
+    field!(
+        "ProtectKernelTunables",
+        exec.sandbox.protect_kernel_tunables,
+        EXECUTION
+    ),
+    field!(
+        "ProtectKernelModules",
+        exec.sandbox.protect_kernel_modules,
+        EXECUTION
+    ),
+    field!(
+        "ProtectKernelLogs",
+        exec.sandbox.protect_kernel_logs,
+        EXECUTION
+    ),
     field!("ProtectClock", exec.sandbox.protect_clock, EXECUTION),
-    field!("ProtectControlGroups", exec.sandbox.protect_control_groups, EXECUTION),
+    field!(
+        "ProtectControlGroups",
+        exec.sandbox.protect_control_groups,
+        EXECUTION
+    ),
     field!("ProtectHostname", exec.sandbox.protect_hostname, EXECUTION),
     field!("ProtectSystem", exec.sandbox.protect_system, EXECUTION),
     field!("ProtectHome", exec.sandbox.protect_home, EXECUTION),
     field!("MountFlags", exec.sandbox.mount_flags, EXECUTION),
-    field!("NetworkNamespacePath", exec.sandbox.network_namespace_path, EXECUTION),
-    field!("IPCNamespacePath", exec.sandbox.ipc_namespace_path, EXECUTION),
+    field!(
+        "NetworkNamespacePath",
+        exec.sandbox.network_namespace_path,
+        EXECUTION
+    ),
+    field!(
+        "IPCNamespacePath",
+        exec.sandbox.ipc_namespace_path,
+        EXECUTION
+    ),
     field!("SetCredential", exec.credentials.set, EXECUTION),
-    field!("SetCredentialEncrypted", exec.credentials.set_encrypted, EXECUTION),
+    field!(
+        "SetCredentialEncrypted",
+        exec.credentials.set_encrypted,
+        EXECUTION
+    ),
     field!("LoadCredential", exec.credentials.load, EXECUTION),
-    field!("LoadCredentialEncrypted", exec.credentials.load_encrypted, EXECUTION),
+    field!(
+        "LoadCredentialEncrypted",
+        exec.credentials.load_encrypted,
+        EXECUTION
+    ),
     field!("PAMName", exec.labels.pam_name, EXECUTION),
     field!("UtmpIdentifier", exec.labels.utmp_identifier, EXECUTION),
     field!("UtmpMode", exec.labels.utmp_mode, EXECUTION),
     field!("SELinuxContext", exec.labels.selinux_context, EXECUTION),
     field!("AppArmorProfile", exec.labels.apparmor_profile, EXECUTION),
-    field!("SmackProcessLabel", exec.labels.smack_process_label, EXECUTION),
-    custom!("Capabilities", "capabilities", "nothing", Status::Obsolete("use AmbientCapabilities="), |_, _, _| Ok(())),
+    field!(
+        "SmackProcessLabel",
+        exec.labels.smack_process_label,
+        EXECUTION
+    ),
+    custom!(
+        "Capabilities",
+        "capabilities",
+        "nothing",
+        Status::Obsolete("use AmbientCapabilities="),
+        |_, _, _| Ok(())
+    ),
 ];

@@ -3,8 +3,8 @@
 use super::{Directive, Status, custom, typed_field, wrong_type};
 use crate::calendar::CalendarSpec;
 use crate::config::{
-    AutomountConfig, MountConfig, PathConfig, PathKind, PathSpec, ScopeConfig, SwapConfig, TimerBase,
-    TimerConfig, TimerSpec, UnitConfig, UnitKind,
+    AutomountConfig, MountConfig, PathConfig, PathKind, PathSpec, ScopeConfig, SwapConfig,
+    TimerBase, TimerConfig, TimerSpec, UnitConfig, UnitKind,
 };
 use crate::timespan::TimeSpan;
 use crate::value::path::check_path;
@@ -56,9 +56,13 @@ macro_rules! timer {
 
 macro_rules! on {
     ($name:literal, $base:expr) => {
-        custom!($name, "time span or calendar", "Timer timers", Applied, |unit, text, context| {
-            add_timer(unit, $base, text, context)
-        })
+        custom!(
+            $name,
+            "time span or calendar",
+            "Timer timers",
+            Applied,
+            |unit, text, context| { add_timer(unit, $base, text, context) }
+        )
     };
 }
 
@@ -87,7 +91,9 @@ fn add_timer(
     text: &str,
     context: &mut ValueContext<'_>,
 ) -> Result<(), AssignError> {
-    let UnitKind::Timer(timer) = &mut unit.kind else { return Err(wrong_type("OnCalendar")) };
+    let UnitKind::Timer(timer) = &mut unit.kind else {
+        return Err(wrong_type("OnCalendar"));
+    };
     if text.is_empty() {
         timer.timers.clear();
         return Ok(());
@@ -100,8 +106,9 @@ fn add_timer(
             TimerSpec::Monotonic { base, span }
         }
         None => {
-            let spec = CalendarSpec::parse(&text)
-                .map_err(|error| ValueError::invalid(&text, format!("a calendar expression: {error}")))?;
+            let spec = CalendarSpec::parse(&text).map_err(|error| {
+                ValueError::invalid(&text, format!("a calendar expression: {error}"))
+            })?;
             TimerSpec::Calendar(Box::new(spec))
         }
     };
@@ -115,9 +122,13 @@ macro_rules! path {
 
 macro_rules! watch {
     ($name:literal, $kind:ident) => {
-        custom!($name, "absolute path", "Path paths", Applied, |unit, text, context| {
-            add_path(unit, PathKind::$kind, text, context)
-        })
+        custom!(
+            $name,
+            "absolute path",
+            "Path paths",
+            Applied,
+            |unit, text, context| { add_path(unit, PathKind::$kind, text, context) }
+        )
     };
 }
 
@@ -141,13 +152,18 @@ fn add_path(
     text: &str,
     context: &mut ValueContext<'_>,
 ) -> Result<(), AssignError> {
-    let UnitKind::Path(config) = &mut unit.kind else { return Err(wrong_type("PathExists")) };
+    let UnitKind::Path(config) = &mut unit.kind else {
+        return Err(wrong_type("PathExists"));
+    };
     if text.is_empty() {
         config.paths.clear();
         return Ok(());
     }
     let path = check_path(&context.expand(text)?, true)?;
-    config.paths.push(PathSpec { kind, path: path.into() });
+    config.paths.push(PathSpec {
+        kind,
+        path: path.into(),
+    });
     Ok(())
 }
 

@@ -125,15 +125,54 @@ type Tables = &'static [(&'static str, &'static [&'static [Directive]])];
 const SECTIONS: Tables = &[
     ("Unit", &[unit::UNIT, unit::CONDITIONS]),
     ("Install", &[unit::INSTALL]),
-    ("Service", &[service::SERVICE, exec::EXEC, exec::SANDBOX, resources::RESOURCES, resources::KILL]),
-    ("Socket", &[socket::SOCKET, exec::EXEC, exec::SANDBOX, resources::RESOURCES, resources::KILL]),
-    ("Mount", &[kinds::MOUNT, exec::EXEC, exec::SANDBOX, resources::RESOURCES, resources::KILL]),
-    ("Swap", &[kinds::SWAP, exec::EXEC, exec::SANDBOX, resources::RESOURCES, resources::KILL]),
+    (
+        "Service",
+        &[
+            service::SERVICE,
+            exec::EXEC,
+            exec::SANDBOX,
+            resources::RESOURCES,
+            resources::KILL,
+        ],
+    ),
+    (
+        "Socket",
+        &[
+            socket::SOCKET,
+            exec::EXEC,
+            exec::SANDBOX,
+            resources::RESOURCES,
+            resources::KILL,
+        ],
+    ),
+    (
+        "Mount",
+        &[
+            kinds::MOUNT,
+            exec::EXEC,
+            exec::SANDBOX,
+            resources::RESOURCES,
+            resources::KILL,
+        ],
+    ),
+    (
+        "Swap",
+        &[
+            kinds::SWAP,
+            exec::EXEC,
+            exec::SANDBOX,
+            resources::RESOURCES,
+            resources::KILL,
+        ],
+    ),
     ("Automount", &[kinds::AUTOMOUNT]),
     ("Timer", &[kinds::TIMER]),
     ("Path", &[kinds::PATH]),
     ("Slice", &[resources::RESOURCES]),
-    ("Scope", &[kinds::SCOPE, resources::RESOURCES, resources::KILL]),
+    (
+        "Scope",
+        &[kinds::SCOPE, resources::RESOURCES, resources::KILL],
+    ),
     ("Target", &[]),
     ("Device", &[]),
 ];
@@ -141,7 +180,10 @@ const SECTIONS: Tables = &[
 /// Every row with its section.
 pub fn table() -> impl Iterator<Item = (&'static str, &'static Directive)> {
     SECTIONS.iter().flat_map(|(section, groups)| {
-        groups.iter().flat_map(|rows| rows.iter()).map(move |row| (*section, row))
+        groups
+            .iter()
+            .flat_map(|rows| rows.iter())
+            .map(move |row| (*section, row))
     })
 }
 
@@ -150,7 +192,11 @@ static INDEX: LazyLock<HashMap<&'static str, HashMap<&'static str, &'static Dire
         let mut index: HashMap<_, HashMap<_, _>> = HashMap::new();
         for (section, row) in table() {
             // The first row wins, so a type's own rows stand before the shared ones.
-            index.entry(section).or_default().entry(row.name).or_insert(row);
+            index
+                .entry(section)
+                .or_default()
+                .entry(row.name)
+                .or_insert(row);
         }
         index
     });
@@ -186,7 +232,11 @@ pub fn apply(
     context: &mut ValueContext<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Applied {
-    let report = |diagnostics: &mut Diagnostics, severity, problem, message: String, hint: Option<String>| {
+    let report = |diagnostics: &mut Diagnostics,
+                  severity,
+                  problem,
+                  message: String,
+                  hint: Option<String>| {
         diagnostics.push(Diagnostic {
             severity,
             problem,
@@ -201,7 +251,13 @@ pub fn apply(
         if !key.starts_with("X-") {
             let shown = crate::syntax::truncate(key);
             let message = format!("unknown directive {shown}= in section [{section}], ignored");
-            report(diagnostics, Severity::Warning, Problem::UnknownDirective, message, hint_for(section, key));
+            report(
+                diagnostics,
+                Severity::Warning,
+                Problem::UnknownDirective,
+                message,
+                hint_for(section, key),
+            );
         }
         return Applied::Done;
     };
@@ -209,31 +265,67 @@ pub fn apply(
         Status::Applied => {}
         Status::NotApplied(reason) => {
             let message = format!("{key}= is accepted, but has no effect yet: {reason}");
-            report(diagnostics, Severity::Note, Problem::NotApplied, message, None);
+            report(
+                diagnostics,
+                Severity::Note,
+                Problem::NotApplied,
+                message,
+                None,
+            );
         }
         Status::Renamed(newer) => {
             let hint = Some(format!("write {newer}="));
-            report(diagnostics, Severity::Note, Problem::Obsolete, format!("{key}= is an older name"), hint);
+            report(
+                diagnostics,
+                Severity::Note,
+                Problem::Obsolete,
+                format!("{key}= is an older name"),
+                hint,
+            );
         }
         Status::Obsolete(why) => {
-            report(diagnostics, Severity::Note, Problem::Obsolete, format!("{key}= is obsolete: {why}"), None);
+            report(
+                diagnostics,
+                Severity::Note,
+                Problem::Obsolete,
+                format!("{key}= is obsolete: {why}"),
+                None,
+            );
         }
     }
     let result = (row.assign)(unit, &entry.value, context);
     for error in context.warnings.drain(..) {
         let message = format!("in {key}=: {}, ignored", error.chain());
-        report(diagnostics, Severity::Warning, Problem::BadValue, message, None);
+        report(
+            diagnostics,
+            Severity::Warning,
+            Problem::BadValue,
+            message,
+            None,
+        );
     }
     match result {
         Ok(()) => Applied::Done,
         Err(AssignError::Ignored(error)) => {
             let message = format!("{key}= is ignored: {}", error.chain());
-            report(diagnostics, Severity::Warning, Problem::BadValue, message, None);
+            report(
+                diagnostics,
+                Severity::Warning,
+                Problem::BadValue,
+                message,
+                None,
+            );
             Applied::Done
         }
         Err(AssignError::Fatal(error)) => {
             let message = format!("{key}= is unusable: {}", error.chain());
-            report(diagnostics, Severity::Error, Problem::BadValue, message, None);
+            report(
+                diagnostics,
+                Severity::Error,
+                Problem::BadValue,
+                message,
+                None,
+            );
             Applied::Fatal
         }
     }
@@ -242,7 +334,9 @@ pub fn apply(
 /// Where an unknown directive would have been right: the same name in another section, or in another
 /// spelling.
 fn hint_for(section: &str, key: &str) -> Option<String> {
-    let elsewhere = SECTIONS.iter().find(|(other, _)| *other != section && lookup(other, key).is_some());
+    let elsewhere = SECTIONS
+        .iter()
+        .find(|(other, _)| *other != section && lookup(other, key).is_some());
     if let Some((other, _)) = elsewhere {
         return Some(format!("{key}= belongs into section [{other}]"));
     }

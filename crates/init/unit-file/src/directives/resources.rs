@@ -34,14 +34,40 @@ macro_rules! bounded {
 pub(super) const RESOURCES: &[Directive] = &[
     custom!("Slice", "slice unit", "slice", Applied, slice),
     field!("AllowedCPUs", resources.allowed_cpus, EXECUTION),
-    field!("StartupAllowedCPUs", resources.startup_allowed_cpus, EXECUTION),
-    field!("AllowedMemoryNodes", resources.allowed_memory_nodes, EXECUTION),
-    field!("StartupAllowedMemoryNodes", resources.startup_allowed_memory_nodes, EXECUTION),
+    field!(
+        "StartupAllowedCPUs",
+        resources.startup_allowed_cpus,
+        EXECUTION
+    ),
+    field!(
+        "AllowedMemoryNodes",
+        resources.allowed_memory_nodes,
+        EXECUTION
+    ),
+    field!(
+        "StartupAllowedMemoryNodes",
+        resources.startup_allowed_memory_nodes,
+        EXECUTION
+    ),
     field!("CPUAccounting", resources.cpu_accounting, EXECUTION),
     field!("CPUWeight", resources.cpu_weight, EXECUTION),
     field!("StartupCPUWeight", resources.startup_cpu_weight, EXECUTION),
-    bounded!("CPUShares", legacy.cpu_shares, 2, 262_144, "2 to 262144", |n| n),
-    bounded!("StartupCPUShares", legacy.startup_cpu_shares, 2, 262_144, "2 to 262144", |n| n),
+    bounded!(
+        "CPUShares",
+        legacy.cpu_shares,
+        2,
+        262_144,
+        "2 to 262144",
+        |n| n
+    ),
+    bounded!(
+        "StartupCPUShares",
+        legacy.startup_cpu_shares,
+        2,
+        262_144,
+        "2 to 262144",
+        |n| n
+    ),
     field!("CPUQuota", resources.cpu_quota, EXECUTION),
     field!("CPUQuotaPeriodSec", resources.cpu_quota_period, EXECUTION),
     field!("MemoryAccounting", resources.memory_accounting, EXECUTION),
@@ -61,40 +87,124 @@ pub(super) const RESOURCES: &[Directive] = &[
     per_device!("IODeviceWeight", io_device_weight, EXECUTION, |text| {
         number(text, 1, 10_000, "1 to 10000").map(u64::from)
     }),
-    per_device!("IOReadBandwidthMax", io_read_bandwidth_max, EXECUTION, DeviceValues::rate),
-    per_device!("IOWriteBandwidthMax", io_write_bandwidth_max, EXECUTION, DeviceValues::rate),
-    per_device!("IOReadIOPSMax", io_read_iops_max, EXECUTION, DeviceValues::rate),
-    per_device!("IOWriteIOPSMax", io_write_iops_max, EXECUTION, DeviceValues::rate),
-    per_device!("IODeviceLatencyTargetSec", io_device_latency_target, EXECUTION, |text| {
-        TimeSpan::parse(text)
-            .map(TimeSpan::as_micros)
-            .map_err(|error| ValueError::invalid(text, format!("a time span: {error}")))
-    }),
-    field!("BlockIOAccounting", resources.legacy.block_io_accounting, OLD),
-    bounded!("BlockIOWeight", legacy.block_io_weight, 10, 1000, "10 to 1000", legacy_weight),
-    bounded!("StartupBlockIOWeight", legacy.startup_block_io_weight, 10, 1000, "10 to 1000", legacy_weight),
-    per_device!("BlockIODeviceWeight", legacy.block_io_device_weight, OLD, |text| {
-        number(text, 10, 1000, "10 to 1000").map(u64::from)
-    }),
-    per_device!("BlockIOReadBandwidth", legacy.block_io_read_bandwidth, OLD, DeviceValues::rate),
-    per_device!("BlockIOWriteBandwidth", legacy.block_io_write_bandwidth, OLD, DeviceValues::rate),
+    per_device!(
+        "IOReadBandwidthMax",
+        io_read_bandwidth_max,
+        EXECUTION,
+        DeviceValues::rate
+    ),
+    per_device!(
+        "IOWriteBandwidthMax",
+        io_write_bandwidth_max,
+        EXECUTION,
+        DeviceValues::rate
+    ),
+    per_device!(
+        "IOReadIOPSMax",
+        io_read_iops_max,
+        EXECUTION,
+        DeviceValues::rate
+    ),
+    per_device!(
+        "IOWriteIOPSMax",
+        io_write_iops_max,
+        EXECUTION,
+        DeviceValues::rate
+    ),
+    per_device!(
+        "IODeviceLatencyTargetSec",
+        io_device_latency_target,
+        EXECUTION,
+        |text| {
+            TimeSpan::parse(text)
+                .map(TimeSpan::as_micros)
+                .map_err(|error| ValueError::invalid(text, format!("a time span: {error}")))
+        }
+    ),
+    field!(
+        "BlockIOAccounting",
+        resources.legacy.block_io_accounting,
+        OLD
+    ),
+    bounded!(
+        "BlockIOWeight",
+        legacy.block_io_weight,
+        10,
+        1000,
+        "10 to 1000",
+        legacy_weight
+    ),
+    bounded!(
+        "StartupBlockIOWeight",
+        legacy.startup_block_io_weight,
+        10,
+        1000,
+        "10 to 1000",
+        legacy_weight
+    ),
+    per_device!(
+        "BlockIODeviceWeight",
+        legacy.block_io_device_weight,
+        OLD,
+        |text| { number(text, 10, 1000, "10 to 1000").map(u64::from) }
+    ),
+    per_device!(
+        "BlockIOReadBandwidth",
+        legacy.block_io_read_bandwidth,
+        OLD,
+        DeviceValues::rate
+    ),
+    per_device!(
+        "BlockIOWriteBandwidth",
+        legacy.block_io_write_bandwidth,
+        OLD,
+        DeviceValues::rate
+    ),
     field!("TasksAccounting", resources.tasks_accounting, EXECUTION),
     field!("TasksMax", resources.tasks_max, EXECUTION),
     field!("Delegate", resources.delegate, EXECUTION),
-    field!("DisableControllers", resources.disable_controllers, EXECUTION),
+    field!(
+        "DisableControllers",
+        resources.disable_controllers,
+        EXECUTION
+    ),
     field!("IPAccounting", resources.ip_accounting, EXECUTION),
     field!("IPAddressAllow", resources.ip_address_allow, EXECUTION),
     field!("IPAddressDeny", resources.ip_address_deny, EXECUTION),
-    field!("IPIngressFilterPath", resources.ip_ingress_filter_path, EXECUTION),
-    field!("IPEgressFilterPath", resources.ip_egress_filter_path, EXECUTION),
+    field!(
+        "IPIngressFilterPath",
+        resources.ip_ingress_filter_path,
+        EXECUTION
+    ),
+    field!(
+        "IPEgressFilterPath",
+        resources.ip_egress_filter_path,
+        EXECUTION
+    ),
     field!("ManagedOOMSwap", resources.managed_oom_swap, EXECUTION),
-    field!("ManagedOOMMemoryPressure", resources.managed_oom_memory_pressure, EXECUTION),
-    field!("ManagedOOMMemoryPressureLimit", resources.managed_oom_memory_pressure_limit, EXECUTION),
-    field!("ManagedOOMPreference", resources.managed_oom_preference, EXECUTION),
+    field!(
+        "ManagedOOMMemoryPressure",
+        resources.managed_oom_memory_pressure,
+        EXECUTION
+    ),
+    field!(
+        "ManagedOOMMemoryPressureLimit",
+        resources.managed_oom_memory_pressure_limit,
+        EXECUTION
+    ),
+    field!(
+        "ManagedOOMPreference",
+        resources.managed_oom_preference,
+        EXECUTION
+    ),
     field!("BPFProgram", resources.bpf_program, EXECUTION),
     field!("SocketBindAllow", resources.socket_bind_allow, EXECUTION),
     field!("SocketBindDeny", resources.socket_bind_deny, EXECUTION),
-    field!("RestrictNetworkInterfaces", resources.restrict_network_interfaces, EXECUTION),
+    field!(
+        "RestrictNetworkInterfaces",
+        resources.restrict_network_interfaces,
+        EXECUTION
+    ),
 ];
 
 fn number(text: &str, low: u32, high: u32, range: &'static str) -> Result<u32, ValueError> {
@@ -108,7 +218,11 @@ fn legacy_weight(number: u32) -> Weight {
     Weight(u16::try_from(number).unwrap_or(u16::MAX))
 }
 
-fn slice(unit: &mut UnitConfig, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
+fn slice(
+    unit: &mut UnitConfig,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
     if text.is_empty() {
         unit.slice = None;
         return Ok(());

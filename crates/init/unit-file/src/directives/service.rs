@@ -19,9 +19,13 @@ macro_rules! service {
 
 macro_rules! phase {
     ($name:literal, $phase:ident) => {
-        custom!($name, "command lines", "Service commands", Applied, |unit, text, context| {
-            add_commands(unit, CommandPhase::$phase, text, context)
-        })
+        custom!(
+            $name,
+            "command lines",
+            "Service commands",
+            Applied,
+            |unit, text, context| { add_commands(unit, CommandPhase::$phase, text, context) }
+        )
     };
 }
 
@@ -35,34 +39,62 @@ pub(super) const SERVICE: &[Directive] = &[
     phase!("ExecStop", Stop),
     phase!("ExecStopPost", StopPost),
     service!("RestartSec", restart_sec, Applied),
-    custom!("TimeoutSec", "time span, 0 for never", "Service stated_timeout_start, timeout_stop", Applied,
+    custom!(
+        "TimeoutSec",
+        "time span, 0 for never",
+        "Service stated_timeout_start, timeout_stop",
+        Applied,
         |unit, text, context| {
             let span = timeout(text, context)?;
             let service = service_of(unit, "TimeoutSec")?;
             service.stated_timeout_start = Some(span);
             service.timeout_stop = span;
             Ok(())
-        }),
-    custom!("TimeoutStartSec", "time span, 0 for never", "Service stated_timeout_start", Applied,
+        }
+    ),
+    custom!(
+        "TimeoutStartSec",
+        "time span, 0 for never",
+        "Service stated_timeout_start",
+        Applied,
         |unit, text, context| {
-            service_of(unit, "TimeoutStartSec")?.stated_timeout_start = Some(timeout(text, context)?);
+            service_of(unit, "TimeoutStartSec")?.stated_timeout_start =
+                Some(timeout(text, context)?);
             Ok(())
-        }),
-    custom!("TimeoutStopSec", "time span, 0 for never", "Service timeout_stop", Applied,
+        }
+    ),
+    custom!(
+        "TimeoutStopSec",
+        "time span, 0 for never",
+        "Service timeout_stop",
+        Applied,
         |unit, text, context| {
             service_of(unit, "TimeoutStopSec")?.timeout_stop = timeout(text, context)?;
             Ok(())
-        }),
+        }
+    ),
     service!("TimeoutAbortSec", timeout_abort, Applied),
-    service!("TimeoutStartFailureMode", timeout_start_failure_mode, Applied),
+    service!(
+        "TimeoutStartFailureMode",
+        timeout_start_failure_mode,
+        Applied
+    ),
     service!("TimeoutStopFailureMode", timeout_stop_failure_mode, Applied),
     service!("RuntimeMaxSec", runtime_max, Applied),
-    service!("RuntimeRandomizedExtraSec", runtime_randomized_extra, Applied),
+    service!(
+        "RuntimeRandomizedExtraSec",
+        runtime_randomized_extra,
+        Applied
+    ),
     service!("WatchdogSec", watchdog, Applied),
     service!("Type", stated_type, Applied),
     service!("ExitType", exit_type, Applied),
     service!("Restart", restart, Applied),
-    service!("PermissionsStartOnly", permissions_start_only, Obsolete("put + or ! before the command")),
+    service!(
+        "PermissionsStartOnly",
+        permissions_start_only,
+        Obsolete("put + or ! before the command")
+    ),
     service!("RootDirectoryStartOnly", root_directory_start_only, Applied),
     service!("RemainAfterExit", remain_after_exit, Applied),
     service!("GuessMainPID", guess_main_pid, Applied),
@@ -73,18 +105,56 @@ pub(super) const SERVICE: &[Directive] = &[
     custom!("BusName", "bus name", "Service bus_name", Applied, bus_name),
     service!("FileDescriptorStoreMax", file_descriptor_store_max, Applied),
     service!("NotifyAccess", stated_notify_access, Applied),
-    custom!("Sockets", "socket units", "Service sockets", Applied, sockets),
+    custom!(
+        "Sockets",
+        "socket units",
+        "Service sockets",
+        Applied,
+        sockets
+    ),
     service!("USBFunctionDescriptors", usb_function_descriptors, Applied),
     service!("USBFunctionStrings", usb_function_strings, Applied),
     service!("OOMPolicy", oom_policy, Applied),
     // Moved to [Unit] long ago, and still common here.
-    field!("StartLimitInterval", start_limit.interval, Renamed("[Unit] StartLimitIntervalSec")),
-    field!("StartLimitBurst", start_limit.burst, Renamed("[Unit] StartLimitBurst")),
-    field!("StartLimitAction", reactions.start_limit_action, Renamed("[Unit] StartLimitAction")),
-    field!("FailureAction", reactions.failure_action, Renamed("[Unit] FailureAction")),
-    field!("RebootArgument", reactions.reboot_argument, Renamed("[Unit] RebootArgument")),
-    custom!("SysVStartPriority", "number", "nothing", Obsolete("there are no priorities any more"), |_, _, _| Ok(())),
-    custom!("BusPolicy", "policy", "nothing", Obsolete("it belonged to a bus in the kernel"), |_, _, _| Ok(())),
+    field!(
+        "StartLimitInterval",
+        start_limit.interval,
+        Renamed("[Unit] StartLimitIntervalSec")
+    ),
+    field!(
+        "StartLimitBurst",
+        start_limit.burst,
+        Renamed("[Unit] StartLimitBurst")
+    ),
+    field!(
+        "StartLimitAction",
+        reactions.start_limit_action,
+        Renamed("[Unit] StartLimitAction")
+    ),
+    field!(
+        "FailureAction",
+        reactions.failure_action,
+        Renamed("[Unit] FailureAction")
+    ),
+    field!(
+        "RebootArgument",
+        reactions.reboot_argument,
+        Renamed("[Unit] RebootArgument")
+    ),
+    custom!(
+        "SysVStartPriority",
+        "number",
+        "nothing",
+        Obsolete("there are no priorities any more"),
+        |_, _, _| Ok(())
+    ),
+    custom!(
+        "BusPolicy",
+        "policy",
+        "nothing",
+        Obsolete("it belonged to a bus in the kernel"),
+        |_, _, _| Ok(())
+    ),
     // Muster's own.
     service!("HealthCheckExec", health.commands, Applied),
     service!("HealthCheckInterval", health.interval, Applied),
@@ -94,7 +164,10 @@ pub(super) const SERVICE: &[Directive] = &[
     service!("SandboxBestEffort", sandbox_best_effort, Applied),
 ];
 
-fn service_of<'a>(unit: &'a mut UnitConfig, name: &'static str) -> Result<&'a mut ServiceConfig, AssignError> {
+fn service_of<'a>(
+    unit: &'a mut UnitConfig,
+    name: &'static str,
+) -> Result<&'a mut ServiceConfig, AssignError> {
     match &mut unit.kind {
         UnitKind::Service(service) => Ok(service),
         _ => Err(wrong_type(name)),
@@ -113,13 +186,20 @@ fn add_commands(
     if added.is_empty() {
         service.commands.retain(|command| command.phase != phase);
     }
-    service.commands.extend(added.into_iter().map(|command| PhasedCommand { phase, command }));
+    service.commands.extend(
+        added
+            .into_iter()
+            .map(|command| PhasedCommand { phase, command }),
+    );
     Ok(())
 }
 
 fn timeout(text: &str, context: &mut ValueContext<'_>) -> Result<TimeSpan, AssignError> {
     if text.is_empty() {
-        return Err(ValueError::Empty { expected: "a time span" }.into());
+        return Err(ValueError::Empty {
+            expected: "a time span",
+        }
+        .into());
     }
     let mut timeout = Timeout::default();
     timeout.assign(text, context)?;
@@ -127,7 +207,11 @@ fn timeout(text: &str, context: &mut ValueContext<'_>) -> Result<TimeSpan, Assig
 }
 
 /// A relative path is taken below the runtime directory, and `/var/run` is where it points to.
-fn pid_file(unit: &mut UnitConfig, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
+fn pid_file(
+    unit: &mut UnitConfig,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
     let mut path = context.expand(text)?.into_owned();
     let service = service_of(unit, "PIDFile")?;
     if path.is_empty() {
@@ -146,14 +230,20 @@ fn pid_file(unit: &mut UnitConfig, text: &str, context: &mut ValueContext<'_>) -
 pub(super) fn without_var_run(path: String, context: &mut ValueContext<'_>) -> String {
     match path.strip_prefix("/var/run/") {
         Some(rest) => {
-            context.warn(ValueError::Obsolete { what: "a path below /var/run (the one below /run is used)" });
+            context.warn(ValueError::Obsolete {
+                what: "a path below /var/run (the one below /run is used)",
+            });
             format!("/run/{rest}")
         }
         None => path,
     }
 }
 
-fn bus_name(unit: &mut UnitConfig, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
+fn bus_name(
+    unit: &mut UnitConfig,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
     let name = context.expand(text)?.into_owned();
     let service = service_of(unit, "BusName")?;
     if name.is_empty() {
@@ -163,7 +253,9 @@ fn bus_name(unit: &mut UnitConfig, text: &str, context: &mut ValueContext<'_>) -
     let element = |part: &str| {
         !part.is_empty()
             && !part.starts_with(|c: char| c.is_ascii_digit())
-            && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
     };
     if name.len() > 255 || !name.contains('.') || !name.split('.').all(element) {
         return Err(ValueError::invalid(&name, "a bus name such as org.example.Name").into());
@@ -172,7 +264,11 @@ fn bus_name(unit: &mut UnitConfig, text: &str, context: &mut ValueContext<'_>) -
     Ok(())
 }
 
-fn sockets(unit: &mut UnitConfig, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
+fn sockets(
+    unit: &mut UnitConfig,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
     let service = service_of(unit, "Sockets")?;
     if text.is_empty() {
         service.sockets.clear();

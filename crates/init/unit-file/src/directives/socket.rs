@@ -17,17 +17,25 @@ macro_rules! socket {
 
 macro_rules! listen {
     ($name:literal, $kind:ident) => {
-        custom!($name, "address", "Socket listen", Applied, |unit, text, context| {
-            add_listen(unit, ListenKind::$kind, text, context)
-        })
+        custom!(
+            $name,
+            "address",
+            "Socket listen",
+            Applied,
+            |unit, text, context| { add_listen(unit, ListenKind::$kind, text, context) }
+        )
     };
 }
 
 macro_rules! phase {
     ($name:literal, $phase:ident) => {
-        custom!($name, "command lines", "Socket commands", Applied, |unit, text, context| {
-            add_commands(unit, SocketPhase::$phase, text, context)
-        })
+        custom!(
+            $name,
+            "command lines",
+            "Socket commands",
+            Applied,
+            |unit, text, context| { add_commands(unit, SocketPhase::$phase, text, context) }
+        )
     };
 }
 
@@ -80,12 +88,30 @@ pub(super) const SOCKET: &[Directive] = &[
     socket!("Timestamping", options.timestamping),
     socket!("TCPCongestion", options.tcp_congestion),
     socket!("ReusePort", options.reuse_port),
-    socket!("MessageQueueMaxMessages", options.message_queue_max_messages),
-    socket!("MessageQueueMessageSize", options.message_queue_message_size),
+    socket!(
+        "MessageQueueMaxMessages",
+        options.message_queue_max_messages
+    ),
+    socket!(
+        "MessageQueueMessageSize",
+        options.message_queue_message_size
+    ),
     socket!("RemoveOnStop", remove_on_stop),
     socket!("Symlinks", symlinks),
-    custom!("FileDescriptorName", "name", "Socket file_descriptor_name", Applied, descriptor_name),
-    custom!("Service", "service unit", "Socket service", Applied, service),
+    custom!(
+        "FileDescriptorName",
+        "name",
+        "Socket file_descriptor_name",
+        Applied,
+        descriptor_name
+    ),
+    custom!(
+        "Service",
+        "service unit",
+        "Socket service",
+        Applied,
+        service
+    ),
     socket!("TriggerLimitIntervalSec", trigger_limit_interval),
     socket!("TriggerLimitBurst", trigger_limit_burst),
     socket!("SmackLabel", options.smack_label),
@@ -94,7 +120,10 @@ pub(super) const SOCKET: &[Directive] = &[
     socket!("SELinuxContextFromNet", options.selinux_context_from_net),
 ];
 
-fn socket_of<'a>(unit: &'a mut UnitConfig, name: &'static str) -> Result<&'a mut SocketConfig, AssignError> {
+fn socket_of<'a>(
+    unit: &'a mut UnitConfig,
+    name: &'static str,
+) -> Result<&'a mut SocketConfig, AssignError> {
     match &mut unit.kind {
         UnitKind::Socket(socket) => Ok(socket),
         _ => Err(wrong_type(name)),
@@ -135,25 +164,41 @@ fn add_commands(
     if added.is_empty() {
         socket.commands.retain(|(known, _)| *known != phase);
     }
-    socket.commands.extend(added.into_iter().map(|command| (phase, command)));
+    socket
+        .commands
+        .extend(added.into_iter().map(|command| (phase, command)));
     Ok(())
 }
 
-fn descriptor_name(unit: &mut UnitConfig, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
+fn descriptor_name(
+    unit: &mut UnitConfig,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
     let name = context.expand(text)?.into_owned();
     let socket = socket_of(unit, "FileDescriptorName")?;
     if name.is_empty() {
         socket.file_descriptor_name = None;
         return Ok(());
     }
-    if name.len() > 255 || name.bytes().any(|b| !(b' '..=b'~').contains(&b) || b == b':') {
-        return Err(ValueError::invalid(&name, "a name of printable characters without ':'").into());
+    if name.len() > 255
+        || name
+            .bytes()
+            .any(|b| !(b' '..=b'~').contains(&b) || b == b':')
+    {
+        return Err(
+            ValueError::invalid(&name, "a name of printable characters without ':'").into(),
+        );
     }
     socket.file_descriptor_name = Some(name.into());
     Ok(())
 }
 
-fn service(unit: &mut UnitConfig, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
+fn service(
+    unit: &mut UnitConfig,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
     let name = context.unit_name(text)?;
     if name.unit_type() != UnitType::Service {
         return Err(ValueError::invalid(name.as_str(), "a service unit").into());

@@ -10,9 +10,13 @@ use Status::{Applied, Obsolete, Renamed};
 /// Rows of dependencies.
 macro_rules! dependency {
     ($name:literal, $kind:ident, $status:expr) => {
-        custom!($name, "unit names", "dependencies", $status, |unit, text, context| {
-            add_dependencies(unit, DependencyKind::$kind, text, context)
-        })
+        custom!(
+            $name,
+            "unit names",
+            "dependencies",
+            $status,
+            |unit, text, context| { add_dependencies(unit, DependencyKind::$kind, text, context) }
+        )
     };
 }
 
@@ -33,7 +37,13 @@ fn add_dependencies(
 
 pub(super) const UNIT: &[Directive] = &[
     field!("Description", description, Applied),
-    custom!("Documentation", "links", "documentation", Applied, documentation),
+    custom!(
+        "Documentation",
+        "links",
+        "documentation",
+        Applied,
+        documentation
+    ),
     field!("SourcePath", reactions.source_path, Applied),
     dependency!("Requires", Requires, Applied),
     dependency!("Requisite", Requisite, Applied),
@@ -47,15 +57,31 @@ pub(super) const UNIT: &[Directive] = &[
     dependency!("OnSuccess", OnSuccess, Applied),
     dependency!("OnFailure", OnFailure, Applied),
     dependency!("PropagatesReloadTo", PropagatesReloadTo, Applied),
-    dependency!("PropagateReloadTo", PropagatesReloadTo, Renamed("PropagatesReloadTo")),
+    dependency!(
+        "PropagateReloadTo",
+        PropagatesReloadTo,
+        Renamed("PropagatesReloadTo")
+    ),
     dependency!("ReloadPropagatedFrom", ReloadPropagatedFrom, Applied),
-    dependency!("PropagateReloadFrom", ReloadPropagatedFrom, Renamed("ReloadPropagatedFrom")),
+    dependency!(
+        "PropagateReloadFrom",
+        ReloadPropagatedFrom,
+        Renamed("ReloadPropagatedFrom")
+    ),
     dependency!("PropagatesStopTo", PropagatesStopTo, Applied),
     dependency!("StopPropagatedFrom", StopPropagatedFrom, Applied),
     dependency!("PartOf", PartOf, Applied),
     dependency!("JoinsNamespaceOf", JoinsNamespaceOf, Applied),
-    dependency!("RequiresOverridable", Requires, Obsolete("it is taken as Requires=")),
-    dependency!("RequisiteOverridable", Requisite, Obsolete("it is taken as Requisite=")),
+    dependency!(
+        "RequiresOverridable",
+        Requires,
+        Obsolete("it is taken as Requires=")
+    ),
+    dependency!(
+        "RequisiteOverridable",
+        Requisite,
+        Obsolete("it is taken as Requisite=")
+    ),
     field!("RequiresMountsFor", requires_mounts_for, Applied),
     field!("StopWhenUnneeded", stop_when_unneeded, Applied),
     field!("RefuseManualStart", refuse_manual_start, Applied),
@@ -64,31 +90,70 @@ pub(super) const UNIT: &[Directive] = &[
     field!("DefaultDependencies", default_dependencies, Applied),
     field!("OnSuccessJobMode", reactions.on_success_job_mode, Applied),
     field!("OnFailureJobMode", reactions.on_failure_job_mode, Applied),
-    custom!("OnFailureIsolate", "boolean", "reactions.on_failure_job_mode", Renamed("OnFailureJobMode"),
+    custom!(
+        "OnFailureIsolate",
+        "boolean",
+        "reactions.on_failure_job_mode",
+        Renamed("OnFailureJobMode"),
         |unit, text, _| {
             let isolate = parse_boolean(text)?;
-            unit.reactions.on_failure_job_mode = if isolate { JobMode::Isolate } else { JobMode::Replace };
+            unit.reactions.on_failure_job_mode = if isolate {
+                JobMode::Isolate
+            } else {
+                JobMode::Replace
+            };
             Ok(())
-        }),
+        }
+    ),
     field!("IgnoreOnIsolate", ignore_on_isolate, Applied),
-    custom!("IgnoreOnSnapshot", "boolean", "nothing", Obsolete("there are no snapshots any more"), |_, _, _| Ok(())),
+    custom!(
+        "IgnoreOnSnapshot",
+        "boolean",
+        "nothing",
+        Obsolete("there are no snapshots any more"),
+        |_, _, _| Ok(())
+    ),
     field!("JobTimeoutSec", reactions.job_timeout, Applied),
-    field!("JobRunningTimeoutSec", reactions.job_running_timeout, Applied),
+    field!(
+        "JobRunningTimeoutSec",
+        reactions.job_running_timeout,
+        Applied
+    ),
     field!("JobTimeoutAction", reactions.job_timeout_action, Applied),
-    field!("JobTimeoutRebootArgument", reactions.job_timeout_reboot_argument, Applied),
+    field!(
+        "JobTimeoutRebootArgument",
+        reactions.job_timeout_reboot_argument,
+        Applied
+    ),
     field!("StartLimitIntervalSec", start_limit.interval, Applied),
-    field!("StartLimitInterval", start_limit.interval, Renamed("StartLimitIntervalSec")),
+    field!(
+        "StartLimitInterval",
+        start_limit.interval,
+        Renamed("StartLimitIntervalSec")
+    ),
     field!("StartLimitBurst", start_limit.burst, Applied),
     field!("StartLimitAction", reactions.start_limit_action, Applied),
     field!("FailureAction", reactions.failure_action, Applied),
     field!("SuccessAction", reactions.success_action, Applied),
-    field!("FailureActionExitStatus", reactions.failure_action_exit_status, Applied),
-    field!("SuccessActionExitStatus", reactions.success_action_exit_status, Applied),
+    field!(
+        "FailureActionExitStatus",
+        reactions.failure_action_exit_status,
+        Applied
+    ),
+    field!(
+        "SuccessActionExitStatus",
+        reactions.success_action_exit_status,
+        Applied
+    ),
     field!("RebootArgument", reactions.reboot_argument, Applied),
     field!("CollectMode", reactions.collect_mode, Applied),
 ];
 
-fn documentation(unit: &mut UnitConfig, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
+fn documentation(
+    unit: &mut UnitConfig,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
     if text.is_empty() {
         unit.documentation.clear();
         return Ok(());
@@ -96,11 +161,16 @@ fn documentation(unit: &mut UnitConfig, text: &str, context: &mut ValueContext<'
     for word in list_words(text)? {
         let link = context.expand(&word)?.into_owned();
         let known = ["http://", "https://", "file:/", "info:", "man:"].iter();
-        let valid = known.into_iter().any(|scheme| link.len() > scheme.len() && link.starts_with(scheme));
+        let valid = known
+            .into_iter()
+            .any(|scheme| link.len() > scheme.len() && link.starts_with(scheme));
         if valid {
             unit.documentation.push(&link);
         } else {
-            context.warn(ValueError::invalid(&link, "a link (http:, https:, file:, info:, man:)"));
+            context.warn(ValueError::invalid(
+                &link,
+                "a link (http:, https:, file:, info:, man:)",
+            ));
         }
     }
     Ok(())

@@ -16,7 +16,10 @@ pub fn verify(unit: &UnitConfig) -> Result<(), String> {
                 return Err("the socket listens on nothing (a Listen...= is missing)".to_owned());
             }
             if socket.accept && socket.service.is_some() {
-                return Err("Accept=yes starts one service per connection, Service= cannot be used".to_owned());
+                return Err(
+                    "Accept=yes starts one service per connection, Service= cannot be used"
+                        .to_owned(),
+                );
             }
             if socket.accept && socket.max_connections == 0 {
                 return Err("MaxConnections=0 with Accept=yes would never accept".to_owned());
@@ -24,17 +27,25 @@ pub fn verify(unit: &UnitConfig) -> Result<(), String> {
             Ok(())
         }
         UnitKind::Mount(mount) => {
-            verify_where(unit, mount.r#where.as_ref().map(|path| &*path.0), UnitType::Mount)?;
+            verify_where(
+                unit,
+                mount.r#where.as_ref().map(|path| &*path.0),
+                UnitType::Mount,
+            )?;
             if mount.what.is_none() {
                 return Err("What= is missing".to_owned());
             }
             Ok(())
         }
-        UnitKind::Automount(automount) => {
-            verify_where(unit, automount.r#where.as_ref().map(|path| &*path.0), UnitType::Automount)
-        }
+        UnitKind::Automount(automount) => verify_where(
+            unit,
+            automount.r#where.as_ref().map(|path| &*path.0),
+            UnitType::Automount,
+        ),
         UnitKind::Swap(swap) => {
-            let Some(what) = &swap.what else { return Err("What= is missing".to_owned()) };
+            let Some(what) = &swap.what else {
+                return Err("What= is missing".to_owned());
+            };
             verify_path(unit, &what.0, UnitType::Swap, "What")
         }
         UnitKind::Timer(timer) => {
@@ -79,7 +90,9 @@ fn verify_service(unit: &UnitConfig, service: &ServiceConfig) -> Result<(), Stri
     if starts > 1 && kind != ServiceType::Oneshot {
         return fail("only Type=oneshot can have more than one ExecStart=");
     }
-    if kind == ServiceType::Oneshot && matches!(service.restart, Restart::Always | Restart::OnSuccess) {
+    if kind == ServiceType::Oneshot
+        && matches!(service.restart, Restart::Always | Restart::OnSuccess)
+    {
         return fail("Type=oneshot cannot have Restart=always or on-success");
     }
     if kind == ServiceType::Oneshot && service.exit_type == crate::config::ExitType::Cgroup {
@@ -95,7 +108,10 @@ fn verify_service(unit: &UnitConfig, service: &ServiceConfig) -> Result<(), Stri
         return fail("RuntimeMaxSec= has no effect on Type=oneshot");
     }
     if unit.exec.labels.pam_name.is_some()
-        && !matches!(unit.kill.mode, crate::config::KillMode::ControlGroup | crate::config::KillMode::Mixed)
+        && !matches!(
+            unit.kill.mode,
+            crate::config::KillMode::ControlGroup | crate::config::KillMode::Mixed
+        )
     {
         return fail("PAMName= needs KillMode=control-group or mixed");
     }
@@ -105,7 +121,11 @@ fn verify_service(unit: &UnitConfig, service: &ServiceConfig) -> Result<(), Stri
 fn verify_where(unit: &UnitConfig, path: Option<&str>, kind: UnitType) -> Result<(), String> {
     match path {
         // Without Where= the name says where.
-        None => unit.name.to_path().map(|_| ()).map_err(|error| format!("the name is not a path: {error}")),
+        None => unit
+            .name
+            .to_path()
+            .map(|_| ())
+            .map_err(|error| format!("the name is not a path: {error}")),
         Some(path) => verify_path(unit, path, kind, "Where"),
     }
 }
@@ -113,7 +133,9 @@ fn verify_where(unit: &UnitConfig, path: Option<&str>, kind: UnitType) -> Result
 fn verify_path(unit: &UnitConfig, path: &str, kind: UnitType, key: &str) -> Result<(), String> {
     match UnitName::from_path(path, kind) {
         Ok(expected) if expected == unit.name => Ok(()),
-        Ok(expected) => Err(format!("{key}={path} does not fit the unit's name, which must be {expected}")),
+        Ok(expected) => Err(format!(
+            "{key}={path} does not fit the unit's name, which must be {expected}"
+        )),
         Err(error) => Err(format!("{key}={path} cannot be named: {error}")),
     }
 }

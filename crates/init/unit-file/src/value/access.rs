@@ -10,12 +10,47 @@ use crate::syntax::{WordRules, Words};
 
 /// Names of capabilities; the index is the number.
 const CAPABILITIES: [&str; 41] = [
-    "chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid",
-    "setpcap", "linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw",
-    "ipc_lock", "ipc_owner", "sys_module", "sys_rawio", "sys_chroot", "sys_ptrace", "sys_pacct",
-    "sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time", "sys_tty_config", "mknod",
-    "lease", "audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog",
-    "wake_alarm", "block_suspend", "audit_read", "perfmon", "bpf", "checkpoint_restore",
+    "chown",
+    "dac_override",
+    "dac_read_search",
+    "fowner",
+    "fsetid",
+    "kill",
+    "setgid",
+    "setuid",
+    "setpcap",
+    "linux_immutable",
+    "net_bind_service",
+    "net_broadcast",
+    "net_admin",
+    "net_raw",
+    "ipc_lock",
+    "ipc_owner",
+    "sys_module",
+    "sys_rawio",
+    "sys_chroot",
+    "sys_ptrace",
+    "sys_pacct",
+    "sys_admin",
+    "sys_boot",
+    "sys_nice",
+    "sys_resource",
+    "sys_time",
+    "sys_tty_config",
+    "mknod",
+    "lease",
+    "audit_write",
+    "audit_control",
+    "setfcap",
+    "mac_override",
+    "mac_admin",
+    "syslog",
+    "wake_alarm",
+    "block_suspend",
+    "audit_read",
+    "perfmon",
+    "bpf",
+    "checkpoint_restore",
 ];
 
 /// A set of capabilities as the kernel numbers them.
@@ -33,18 +68,29 @@ impl Capabilities {
     pub fn number(name: &str) -> Option<u8> {
         let lower = name.to_ascii_lowercase();
         let short = lower.strip_prefix("cap_")?;
-        (0u8..).zip(CAPABILITIES).find(|(_, known)| *known == short).map(|(n, _)| n)
+        (0u8..)
+            .zip(CAPABILITIES)
+            .find(|(_, known)| *known == short)
+            .map(|(n, _)| n)
     }
 
     /// Names of the known ones in the set, as in `cap_chown`.
     pub fn names(self) -> impl Iterator<Item = String> {
-        let known = CAPABILITIES.iter().enumerate().filter(move |(n, _)| self.0 & (1 << n) != 0);
+        let known = CAPABILITIES
+            .iter()
+            .enumerate()
+            .filter(move |(n, _)| self.0 & (1 << n) != 0);
         known.map(|(_, name)| format!("cap_{name}"))
     }
 
     /// Merges a line: what is assigned first replaces `initial`, later lines add or, with `~`, take
     /// away.
-    fn merge(self, text: &str, initial: Self, context: &mut ValueContext<'_>) -> Result<Self, ValueError> {
+    fn merge(
+        self,
+        text: &str,
+        initial: Self,
+        context: &mut ValueContext<'_>,
+    ) -> Result<Self, ValueError> {
         let (inverted, rest) = strip_tilde(text);
         let mut sum = 0u64;
         for word in list_words(rest)? {
@@ -123,7 +169,11 @@ impl AllowedNamespaces {
 
     /// Names of the allowed kinds.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        NAMESPACES.into_iter().enumerate().filter(move |(n, _)| self.bits & (1 << n) != 0).map(|(_, name)| name)
+        NAMESPACES
+            .into_iter()
+            .enumerate()
+            .filter(move |(n, _)| self.bits & (1 << n) != 0)
+            .map(|(_, name)| name)
     }
 
     /// Whether nothing is restricted.
@@ -135,7 +185,10 @@ impl AllowedNamespaces {
 
 impl Default for AllowedNamespaces {
     fn default() -> Self {
-        Self { bits: Self::EVERY, initial: true }
+        Self {
+            bits: Self::EVERY,
+            initial: true,
+        }
     }
 }
 
@@ -148,7 +201,10 @@ impl Setting for AllowedNamespaces {
             return Ok(());
         }
         if let Ok(restrict) = parse_boolean(text) {
-            *self = Self { bits: if restrict { 0 } else { Self::EVERY }, initial: !restrict };
+            *self = Self {
+                bits: if restrict { 0 } else { Self::EVERY },
+                initial: !restrict,
+            };
             return Ok(());
         }
         let (inverted, rest) = strip_tilde(text);
@@ -206,7 +262,10 @@ impl NameFilter {
         for word in Words::new(rest, WordRules::LIST) {
             let word = word.map_err(|error| ValueError::words(text, error))?;
             match check(&word) {
-                Ok(rule) => self.rules.push(FilterRule { removed: allow == inverted, ..rule }),
+                Ok(rule) => self.rules.push(FilterRule {
+                    removed: allow == inverted,
+                    ..rule
+                }),
                 Err(error) => context.warn(error),
             }
         }
@@ -215,7 +274,11 @@ impl NameFilter {
 }
 
 fn rule(name: &str) -> FilterRule {
-    FilterRule { name: name.into(), removed: false, action: None }
+    FilterRule {
+        name: name.into(),
+        removed: false,
+        action: None,
+    }
 }
 
 /// System calls. Names and groups are kept as written; which exist depends on the architecture and
@@ -228,15 +291,26 @@ impl Setting for SyscallFilter {
 
     fn assign(&mut self, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
         let check = |word: &str| {
-            let (name, action) = word.split_once(':').map_or((word, None), |(n, a)| (n, Some(a)));
+            let (name, action) = word
+                .split_once(':')
+                .map_or((word, None), |(n, a)| (n, Some(a)));
             let bare = name.strip_prefix('@').unwrap_or(name);
             let plain = |text: &str| {
-                !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+                !text.is_empty()
+                    && text
+                        .bytes()
+                        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
             };
             if !plain(bare) || action.is_some_and(|action| !plain(action)) {
-                return Err(ValueError::invalid(word, "a system call or a group such as @mount"));
+                return Err(ValueError::invalid(
+                    word,
+                    "a system call or a group such as @mount",
+                ));
             }
-            Ok(FilterRule { action: action.map(Into::into), ..rule(name) })
+            Ok(FilterRule {
+                action: action.map(Into::into),
+                ..rule(name)
+            })
         };
         self.0.add(text, check, context)
     }
@@ -251,14 +325,27 @@ impl Setting for AddressFamilies {
 
     fn assign(&mut self, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
         if text == "none" {
-            self.0 = NameFilter { allow: Some(true), rules: Vec::new() };
+            self.0 = NameFilter {
+                allow: Some(true),
+                rules: Vec::new(),
+            };
             return Ok(());
         }
         let check = |word: &str| {
             let known = word.strip_prefix("AF_").is_some_and(|name| {
-                !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+                !name.is_empty()
+                    && name
+                        .bytes()
+                        .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
             });
-            if known { Ok(rule(word)) } else { Err(ValueError::invalid(word, "an address family such as AF_UNIX")) }
+            if known {
+                Ok(rule(word))
+            } else {
+                Err(ValueError::invalid(
+                    word,
+                    "an address family such as AF_UNIX",
+                ))
+            }
         };
         self.0.add(text, check, context)
     }
@@ -300,12 +387,20 @@ impl Setting for DeviceRules {
         }
         let words = list_words(text)?;
         let device = context.expand(words.first().map_or("", String::as_str))?;
-        let class = ["char-", "block-"].iter().any(|prefix| device.starts_with(prefix));
+        let class = ["char-", "block-"]
+            .iter()
+            .any(|prefix| device.starts_with(prefix));
         if !class {
             let path = check_path(&device, true)?;
-            let inside = ["/dev/", "/run/systemd/inaccessible/"].iter().any(|dir| path.starts_with(dir));
+            let inside = ["/dev/", "/run/systemd/inaccessible/"]
+                .iter()
+                .any(|dir| path.starts_with(dir));
             if !inside {
-                return Err(ValueError::invalid(&device, "a device below /dev, char-NAME or block-NAME").into());
+                return Err(ValueError::invalid(
+                    &device,
+                    "a device below /dev, char-NAME or block-NAME",
+                )
+                .into());
             }
         }
         let access = words.get(1).map_or("rwm", String::as_str);
@@ -331,7 +426,12 @@ impl Setting for SecureBits {
 
     fn assign(&mut self, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
         const NAMES: [&str; 6] = [
-            "noroot", "noroot-locked", "no-setuid-fixup", "no-setuid-fixup-locked", "keep-caps", "keep-caps-locked",
+            "noroot",
+            "noroot-locked",
+            "no-setuid-fixup",
+            "no-setuid-fixup-locked",
+            "keep-caps",
+            "keep-caps-locked",
         ];
         if text.is_empty() {
             *self = Self::default();
@@ -348,7 +448,8 @@ impl Setting for SecureBits {
 }
 
 fn strip_tilde(text: &str) -> (bool, &str) {
-    text.strip_prefix('~').map_or((false, text), |rest| (true, rest))
+    text.strip_prefix('~')
+        .map_or((false, text), |rest| (true, rest))
 }
 
 #[cfg(test)]
@@ -368,48 +469,107 @@ mod tests {
         assert_eq!(names(most.0).len(), 39);
         assert_eq!(read::<BoundingSet>(&[""]).0, Capabilities::NONE);
         assert_eq!(read::<BoundingSet>(&["~"]).0, Capabilities::ALL);
-        assert_eq!(read::<BoundingSet>(&["CAP_CHOWN CAP_KILL", "~CAP_KILL"]).0, Capabilities(1));
-        assert_eq!(names(read::<AmbientSet>(&["CAP_CHOWN", "CAP_KILL"]).0).len(), 2);
-        assert_eq!(assign(&mut BoundingSet::default(), &["CAP_NONSENSE CHOWN"]).len(), 2);
+        assert_eq!(
+            read::<BoundingSet>(&["CAP_CHOWN CAP_KILL", "~CAP_KILL"]).0,
+            Capabilities(1)
+        );
+        assert_eq!(
+            names(read::<AmbientSet>(&["CAP_CHOWN", "CAP_KILL"]).0).len(),
+            2
+        );
+        assert_eq!(
+            assign(&mut BoundingSet::default(), &["CAP_NONSENSE CHOWN"]).len(),
+            2
+        );
     }
 
     #[test]
     fn namespaces_are_a_boolean_or_a_list() {
-        let allowed = |texts: &[&str]| read::<AllowedNamespaces>(texts).names().collect::<Vec<_>>().join(" ");
+        let allowed = |texts: &[&str]| {
+            read::<AllowedNamespaces>(texts)
+                .names()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
         assert_eq!(allowed(&["yes"]), "");
         assert!(read::<AllowedNamespaces>(&["no"]).is_everything());
         assert_eq!(allowed(&["user mnt"]), "mnt user");
         assert_eq!(allowed(&["~user mnt"]), "cgroup ipc net pid uts");
         assert_eq!(allowed(&["user", "net"]), "net user");
         assert_eq!(allowed(&["user net", "~net"]), "user");
-        assert_eq!(assign(&mut AllowedNamespaces::default(), &["nothing"]).len(), 1);
+        assert_eq!(
+            assign(&mut AllowedNamespaces::default(), &["nothing"]).len(),
+            1
+        );
     }
 
     #[test]
     fn the_first_line_of_a_filter_decides() {
         let filter: SyscallFilter = read(&["@system-service open:EPERM", "~@privileged"]);
         assert_eq!(filter.0.allow, Some(true));
-        let shown: Vec<_> = filter.0.rules.iter().map(|r| (&*r.name, r.removed, r.action.as_deref())).collect();
-        assert_eq!(shown, [("@system-service", false, None), ("open", false, Some("EPERM")), ("@privileged", true, None)]);
+        let shown: Vec<_> = filter
+            .0
+            .rules
+            .iter()
+            .map(|r| (&*r.name, r.removed, r.action.as_deref()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("@system-service", false, None),
+                ("open", false, Some("EPERM")),
+                ("@privileged", true, None)
+            ]
+        );
         assert_eq!(read::<SyscallFilter>(&["~mount"]).0.allow, Some(false));
-        assert_eq!(read::<SyscallFilter>(&["mount", ""]), SyscallFilter::default());
-        assert_eq!(assign(&mut SyscallFilter::default(), &["@ a/b x:"]).len(), 3);
+        assert_eq!(
+            read::<SyscallFilter>(&["mount", ""]),
+            SyscallFilter::default()
+        );
+        assert_eq!(
+            assign(&mut SyscallFilter::default(), &["@ a/b x:"]).len(),
+            3
+        );
         assert_eq!(read::<AddressFamilies>(&["none"]).0.allow, Some(true));
-        assert_eq!(read::<AddressFamilies>(&["AF_UNIX AF_INET6"]).0.rules.len(), 2);
+        assert_eq!(
+            read::<AddressFamilies>(&["AF_UNIX AF_INET6"]).0.rules.len(),
+            2
+        );
         assert_eq!(assign(&mut AddressFamilies::default(), &["unix"]).len(), 1);
     }
 
     #[test]
     fn devices_have_access_letters() {
         let rules: DeviceRules = read(&["/dev/null rw", "char-tty", "/dev/x r"]);
-        let shown: Vec<_> = rules.0.iter().map(|r| (&*r.device, r.read, r.write, r.mknod)).collect();
-        assert_eq!(shown, [("/dev/null", true, true, false), ("char-tty", true, true, true), ("/dev/x", true, false, false)]);
-        assert_eq!(assign(&mut DeviceRules::default(), &["/etc/x rw", "/dev/x q", "/dev/x r w", "x"]).len(), 4);
+        let shown: Vec<_> = rules
+            .0
+            .iter()
+            .map(|r| (&*r.device, r.read, r.write, r.mknod))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("/dev/null", true, true, false),
+                ("char-tty", true, true, true),
+                ("/dev/x", true, false, false)
+            ]
+        );
+        assert_eq!(
+            assign(
+                &mut DeviceRules::default(),
+                &["/etc/x rw", "/dev/x q", "/dev/x r w", "x"]
+            )
+            .len(),
+            4
+        );
     }
 
     #[test]
     fn secure_bits_add_up() {
-        assert_eq!(read::<SecureBits>(&["noroot keep-caps", "noroot-locked"]).0, 0b1_0011);
+        assert_eq!(
+            read::<SecureBits>(&["noroot keep-caps", "noroot-locked"]).0,
+            0b1_0011
+        );
         assert_eq!(assign(&mut SecureBits::default(), &["root"]).len(), 1);
     }
 }

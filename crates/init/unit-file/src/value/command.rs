@@ -102,10 +102,18 @@ fn parse_one<'t>(
     context: &mut ValueContext<'_>,
 ) -> Result<(Option<Command>, Option<&'t str>), AssignError> {
     let first = next_escaped_word(text, context).map_err(AssignError::Fatal)?;
-    let Some((first, mut rest)) = first else { return Ok((None, None)) };
+    let Some((first, mut rest)) = first else {
+        return Ok((None, None));
+    };
     let (flags, own_argv0, path) = strip_flags(&first);
     let ignore = flags.contains(CommandFlags::IGNORE_FAILURE);
-    let failed = |error| if ignore { AssignError::Ignored(error) } else { AssignError::Fatal(error) };
+    let failed = |error| {
+        if ignore {
+            AssignError::Ignored(error)
+        } else {
+            AssignError::Fatal(error)
+        }
+    };
 
     let path = context.expand(path).map_err(failed)?;
     check_program(&path).map_err(failed)?;
@@ -137,17 +145,25 @@ fn parse_one<'t>(
         }
     }
     if argv.first().is_none_or(str::is_empty) {
-        return Err(failed(ValueError::Empty { expected: "a program or a zeroth argument" }));
+        return Err(failed(ValueError::Empty {
+            expected: "a program or a zeroth argument",
+        }));
     }
     argv.shrink();
-    let command = Command { path: super::path::simplify(&path).into(), argv, flags };
+    let command = Command {
+        path: super::path::simplify(&path).into(),
+        argv,
+        flags,
+    };
     Ok((Some(command), after.filter(|after| !after.is_empty())))
 }
 
 /// Each flag counts once and only where it makes sense; what follows is the path.
 fn strip_flags(word: &str) -> (CommandFlags, bool, &str) {
     use CommandFlags as Flags;
-    let privileges = Flags::FULLY_PRIVILEGED.with(Flags::NO_SETUID).with(Flags::AMBIENT);
+    let privileges = Flags::FULLY_PRIVILEGED
+        .with(Flags::NO_SETUID)
+        .with(Flags::AMBIENT);
     let mut flags = Flags::default();
     let mut own_argv0 = false;
     let mut rest = word;
@@ -175,10 +191,18 @@ fn strip_flags(word: &str) -> (CommandFlags, bool, &str) {
 
 fn check_program(path: &str) -> Result<(), ValueError> {
     if path.is_empty() {
-        return Err(ValueError::Empty { expected: "the path of a program" });
+        return Err(ValueError::Empty {
+            expected: "the path of a program",
+        });
     }
-    if path.chars().any(|c| c.is_control() || matches!(c, '"' | '\'' | '\\')) {
-        return Err(ValueError::invalid(path, "a path without special characters"));
+    if path
+        .chars()
+        .any(|c| c.is_control() || matches!(c, '"' | '\'' | '\\'))
+    {
+        return Err(ValueError::invalid(
+            path,
+            "a path without special characters",
+        ));
     }
     if path.ends_with('/') {
         return Err(ValueError::invalid(path, "a program, it names a directory"));
@@ -187,13 +211,17 @@ fn check_program(path: &str) -> Result<(), ValueError> {
     if path.starts_with('/') || bare_name {
         Ok(())
     } else {
-        Err(ValueError::invalid(path, "an absolute path or the name of a program"))
+        Err(ValueError::invalid(
+            path,
+            "an absolute path or the name of a program",
+        ))
     }
 }
 
 /// A token that stands alone: followed by a blank or the end.
 fn strip_token<'t>(text: &'t str, token: &str) -> Option<&'t str> {
-    text.strip_prefix(token).filter(|rest| rest.is_empty() || rest.starts_with(is_blank))
+    text.strip_prefix(token)
+        .filter(|rest| rest.is_empty() || rest.starts_with(is_blank))
 }
 
 fn is_blank(c: char) -> bool {
@@ -208,19 +236,26 @@ mod tests {
 
     fn argv(texts: &[&str]) -> Vec<Vec<String>> {
         let commands: Commands = read(texts);
-        commands.iter().map(|c| c.argv.iter().map(str::to_owned).collect()).collect()
+        commands
+            .iter()
+            .map(|c| c.argv.iter().map(str::to_owned).collect())
+            .collect()
     }
 
     #[test]
     fn arguments_are_words() {
-        assert_eq!(argv(&["/bin/echo one 'two three' \"f%i\" \\x41 ${HOME} $A"]), [[
-            "/bin/echo", "one", "two three", "fc", "A", "${HOME}", "$A"
-        ]]);
+        assert_eq!(
+            argv(&["/bin/echo one 'two three' \"f%i\" \\x41 ${HOME} $A"]),
+            [["/bin/echo", "one", "two three", "fc", "A", "${HOME}", "$A"]]
+        );
     }
 
     #[test]
     fn semicolons_separate_commands() {
-        assert_eq!(argv(&["/bin/a x ; /bin/b y; z"]), [vec!["/bin/a", "x"], vec!["/bin/b", "y;", "z"]]);
+        assert_eq!(
+            argv(&["/bin/a x ; /bin/b y; z"]),
+            [vec!["/bin/a", "x"], vec!["/bin/b", "y;", "z"]]
+        );
         assert_eq!(argv(&["/bin/a \\; ';' x;"]), [["/bin/a", ";", ";", "x;"]]);
         assert_eq!(argv(&["/bin/a ;"]), [["/bin/a"]]);
         assert_eq!(argv(&["/bin/a", "/bin/b"]).len(), 2);
@@ -232,11 +267,17 @@ mod tests {
         let one = |text: &str| read::<Commands>(&[text]).remove(0);
         let command = one("-@/bin/sh -sh -c x");
         assert_eq!(command.flags, CommandFlags::IGNORE_FAILURE);
-        assert_eq!((&*command.path, command.argv.first()), ("/bin/sh", Some("-sh")));
+        assert_eq!(
+            (&*command.path, command.argv.first()),
+            ("/bin/sh", Some("-sh"))
+        );
         assert_eq!(one("+/a").flags, CommandFlags::FULLY_PRIVILEGED);
         assert_eq!(one("!/a").flags, CommandFlags::NO_SETUID);
         assert_eq!(one("!!/a").flags, CommandFlags::AMBIENT);
-        assert_eq!(one(":-/a").flags.names().collect::<Vec<_>>(), ["ignore-failure", "no-env-expand"]);
+        assert_eq!(
+            one(":-/a").flags.names().collect::<Vec<_>>(),
+            ["ignore-failure", "no-env-expand"]
+        );
         assert_eq!(one("sh -c x").path, "sh".into());
         assert_eq!(&*one("//usr/./bin/a").path, "/usr/bin/a");
         assert_eq!(one("//usr/./bin/a").argv.first(), Some("//usr/./bin/a"));
@@ -244,9 +285,21 @@ mod tests {
 
     #[test]
     fn a_bad_command_is_fatal_unless_failure_is_ignored() {
-        for text in ["a/b", "/bin/", "/bin/a 'x", "@", "@/bin/sh", "/a\"b\\\"", "++/a", "."] {
+        for text in [
+            "a/b",
+            "/bin/",
+            "/bin/a 'x",
+            "@",
+            "@/bin/sh",
+            "/a\"b\\\"",
+            "++/a",
+            ".",
+        ] {
             let problems = assign(&mut Commands::default(), &[text]);
-            assert!(problems.last().unwrap().starts_with("fatal"), "{text}: {problems:?}");
+            assert!(
+                problems.last().unwrap().starts_with("fatal"),
+                "{text}: {problems:?}"
+            );
         }
         assert!(!assign(&mut Commands::default(), &["-a/b"])[0].starts_with("fatal"));
     }
@@ -255,7 +308,10 @@ mod tests {
     fn unknown_escapes_are_kept() {
         let mut commands = Commands::default();
         assert_eq!(assign(&mut commands, &["/bin/grep '\\.x' a"]).len(), 1);
-        assert_eq!(commands[0].argv.iter().collect::<Vec<_>>(), ["/bin/grep", "\\.x", "a"]);
+        assert_eq!(
+            commands[0].argv.iter().collect::<Vec<_>>(),
+            ["/bin/grep", "\\.x", "a"]
+        );
     }
 
     #[test]

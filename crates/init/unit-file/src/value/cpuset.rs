@@ -18,7 +18,9 @@ impl CpuSet {
     /// Whether a number is in the set.
     #[must_use]
     pub fn contains(&self, cpu: usize) -> bool {
-        self.bits.get(cpu / 64).is_some_and(|word| word & (1 << (cpu % 64)) != 0)
+        self.bits
+            .get(cpu / 64)
+            .is_some_and(|word| word & (1 << (cpu % 64)) != 0)
     }
 
     /// The numbers in ascending order.
@@ -42,12 +44,17 @@ impl CpuSet {
     fn parse(text: &str) -> Result<Self, ValueError> {
         let invalid = |word: &str| ValueError::invalid(word, "numbers and ranges such as 0-3,5");
         let mut set = Self::default();
-        let rules = WordRules { separators: b" \t\n\r,", ..WordRules::LIST };
+        let rules = WordRules {
+            separators: b" \t\n\r,",
+            ..WordRules::LIST
+        };
         for word in Words::new(text, rules) {
             let word = word.map_err(|error| ValueError::words(text, error))?;
             let (first, last) = word.split_once('-').unwrap_or((&word, &word));
             let number = |text: &str| {
-                text.parse::<usize>().ok().filter(|n| *n <= MAX_CPU && !text.starts_with('+'))
+                text.parse::<usize>()
+                    .ok()
+                    .filter(|n| *n <= MAX_CPU && !text.starts_with('+'))
             };
             let (Some(first), Some(last)) = (number(first), number(last)) else {
                 return Err(invalid(&word));
@@ -113,7 +120,10 @@ impl Setting for CpuAffinity {
 
     fn assign(&mut self, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
         if text == "numa" {
-            *self = Self { cpus: CpuSet::default(), from_numa: true };
+            *self = Self {
+                cpus: CpuSet::default(),
+                from_numa: true,
+            };
             return Ok(());
         }
         self.cpus.assign(text, context)?;

@@ -10,7 +10,9 @@ pub struct Environment(pub StrList);
 impl Environment {
     /// Names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().filter_map(|assignment| assignment.split_once('='))
+        self.0
+            .iter()
+            .filter_map(|assignment| assignment.split_once('='))
     }
 }
 
@@ -73,7 +75,9 @@ pub fn is_variable_name(text: &str) -> bool {
 }
 
 fn is_variable_value(text: &str) -> bool {
-    !text.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n'))
+    !text
+        .chars()
+        .any(|c| c.is_control() && !matches!(c, '\t' | '\n'))
 }
 
 /// A file that environment assignments are read from when a process starts.
@@ -103,7 +107,10 @@ impl Setting for EnvironmentFiles {
             None => (false, &*expanded),
         };
         match super::path::check_path(path, false) {
-            Ok(path) => self.0.push(EnvironmentFile { path: path.into(), optional }),
+            Ok(path) => self.0.push(EnvironmentFile {
+                path: path.into(),
+                optional,
+            }),
             Err(error) if optional => return Err(AssignError::Ignored(error)),
             Err(error) => return Err(AssignError::Fatal(error)),
         }
@@ -126,7 +133,9 @@ impl Setting for LogFields {
         for word in list_words(text)? {
             let word = context.expand(&word)?.into_owned();
             let usable = word.split_once('=').is_some_and(|(name, _)| {
-                is_variable_name(name) && name.len() <= 64 && !name.starts_with('_')
+                is_variable_name(name)
+                    && name.len() <= 64
+                    && !name.starts_with('_')
                     && !name.bytes().any(|b| b.is_ascii_lowercase())
             });
             if usable {
@@ -289,7 +298,10 @@ mod tests {
     #[test]
     fn assignments_are_quoted_words() {
         let env: Environment = read(&["A=1 'B=x y' \"C=\\x41\" D=%i", "A=2"]);
-        assert_eq!(env.0.iter().collect::<Vec<_>>(), ["A=2", "B=x y", "C=A", "D=c"]);
+        assert_eq!(
+            env.0.iter().collect::<Vec<_>>(),
+            ["A=2", "B=x y", "C=A", "D=c"]
+        );
         assert!(read::<Environment>(&["A=1", ""]).0.is_empty());
         let mut env = Environment::default();
         assert_eq!(assign(&mut env, &["1A=1 B C=2", "X='"]).len(), 3);
@@ -299,7 +311,13 @@ mod tests {
     #[test]
     fn environment_files_may_be_optional() {
         let files: EnvironmentFiles = read(&["-/etc/default/%p", "/etc/x"]);
-        assert_eq!(files.0[0], EnvironmentFile { path: "/etc/default/a-b".into(), optional: true });
+        assert_eq!(
+            files.0[0],
+            EnvironmentFile {
+                path: "/etc/default/a-b".into(),
+                optional: true
+            }
+        );
         assert!(!files.0[1].optional);
         let mut files = EnvironmentFiles::default();
         assert!(assign(&mut files, &["relative"])[0].starts_with("fatal"));
@@ -318,8 +336,15 @@ mod tests {
     fn files_are_shell_like() {
         let text = "# c\n; c\n A = b c  \nB='x y'\nC=\"a\\\"b\\$c\\d\"\nD=a\\\nb\nE=\nF=\"x\"'y' z\nG=a\\ \nexport H=1\nI='m\nn'\nJ=end";
         let expected = [
-            pair("A", "b c"), pair("B", "x y"), pair("C", "a\"b$c\\d"), pair("D", "ab"), pair("E", ""),
-            pair("F", "xyz"), pair("G", "a "), pair("I", "m\nn"), pair("J", "end"),
+            pair("A", "b c"),
+            pair("B", "x y"),
+            pair("C", "a\"b$c\\d"),
+            pair("D", "ab"),
+            pair("E", ""),
+            pair("F", "xyz"),
+            pair("G", "a "),
+            pair("I", "m\nn"),
+            pair("J", "end"),
         ];
         assert_eq!(parse(text), expected);
         assert_eq!(parse_environment_file(text.as_bytes()).bad_lines, [11]);

@@ -12,7 +12,8 @@ pub struct StrList {
 impl StrList {
     /// Appends an element. NUL, which no file value can contain, ends it early.
     pub fn push(&mut self, element: &str) {
-        self.joined.push_str(element.split('\0').next().unwrap_or(""));
+        self.joined
+            .push_str(element.split('\0').next().unwrap_or(""));
         self.joined.push('\0');
     }
 

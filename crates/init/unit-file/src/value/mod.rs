@@ -94,15 +94,24 @@ pub enum ValueError {
 
 impl ValueError {
     pub(crate) fn invalid(text: &str, expected: impl Into<Cow<'static, str>>) -> Self {
-        Self::Invalid { text: truncate(text).into(), expected: expected.into() }
+        Self::Invalid {
+            text: truncate(text).into(),
+            expected: expected.into(),
+        }
     }
 
     pub(crate) fn range(text: &str, range: &'static str) -> Self {
-        Self::OutOfRange { text: truncate(text).into(), range }
+        Self::OutOfRange {
+            text: truncate(text).into(),
+            range,
+        }
     }
 
     pub(crate) fn words(text: &str, source: WordError) -> Self {
-        Self::Words { text: truncate(text).into(), source }
+        Self::Words {
+            text: truncate(text).into(),
+            source,
+        }
     }
 
     /// The message with the messages of its causes.
@@ -151,23 +160,30 @@ impl ValueContext<'_> {
     /// # Errors
     /// A fact is missing or the result is too long.
     pub fn expand<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, ValueError> {
-        expand(text, self.specifiers)
-            .map_err(|source| ValueError::Specifier { text: truncate(text).into(), source })
+        expand(text, self.specifiers).map_err(|source| ValueError::Specifier {
+            text: truncate(text).into(),
+            source,
+        })
     }
 
-    /// Expands specifiers and checks that a unit name comes out.
+    /// Expands specifiers and checks that a unit name comes out. A template stands for its instance
+    /// for this unit.
     ///
     /// # Errors
     /// It does not.
     pub fn unit_name(&mut self, text: &str) -> Result<UnitName, ValueError> {
         let text = self.expand(text)?;
-        let failed = |source| ValueError::UnitName { text: truncate(&text).into(), source };
+        let failed = |source| ValueError::UnitName {
+            text: truncate(&text).into(),
+            source,
+        };
         let name = self.names.unit(&text).map_err(failed)?;
-        if name.is_template() {
-            let expected = "a unit (write the instance after the '@')";
-            return Err(ValueError::invalid(&text, expected));
+        if !name.is_template() {
+            return Ok(name);
         }
-        Ok(name)
+        let instance =
+            crate::load::resolve_template(&name, self.specifiers.unit).map_err(failed)?;
+        self.names.unit(instance.as_str()).map_err(failed)
     }
 
     /// Reports an element that is left out.
@@ -324,14 +340,24 @@ pub(crate) mod testing {
     pub(crate) fn assign<T: Setting>(value: &mut T, texts: &[&str]) -> Vec<String> {
         let (host, mut names) = (HostFacts::default(), Names::default());
         let unit = UnitName::new("a-b@c.service").unwrap();
-        let specifiers = SpecifierContext { host: &host, unit: &unit, fragment: None };
-        let mut context = ValueContext { specifiers, names: &mut names, warnings: Vec::new() };
+        let specifiers = SpecifierContext {
+            host: &host,
+            unit: &unit,
+            fragment: None,
+        };
+        let mut context = ValueContext {
+            specifiers,
+            names: &mut names,
+            warnings: Vec::new(),
+        };
         let mut problems = Vec::new();
         for text in texts {
             match value.assign(text, &mut context) {
                 Ok(()) => {}
                 Err(AssignError::Ignored(error)) => problems.push(error.chain()),
-                Err(AssignError::Fatal(error)) => problems.push(format!("fatal: {}", error.chain())),
+                Err(AssignError::Fatal(error)) => {
+                    problems.push(format!("fatal: {}", error.chain()))
+                }
             }
             problems.extend(context.warnings.drain(..).map(|error| error.chain()));
         }

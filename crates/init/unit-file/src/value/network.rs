@@ -31,13 +31,24 @@ impl IpPrefix {
     }
 
     fn parse(text: &str) -> Result<Self, ValueError> {
-        let invalid = || ValueError::invalid(text, "an address such as 10.0.0.0/8, or any, localhost, link-local, multicast");
-        let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
+        let invalid = || {
+            ValueError::invalid(
+                text,
+                "an address such as 10.0.0.0/8, or any, localhost, link-local, multicast",
+            )
+        };
+        let (address, length) = text
+            .split_once('/')
+            .map_or((text, None), |(a, l)| (a, Some(l)));
         let address: IpAddr = address.parse().map_err(|_| invalid())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let length = match length {
             None => most,
-            Some(text) => text.parse::<u8>().ok().filter(|n| *n <= most).ok_or_else(invalid)?,
+            Some(text) => text
+                .parse::<u8>()
+                .ok()
+                .filter(|n| *n <= most)
+                .ok_or_else(invalid)?,
         };
         Ok(Self::new(address, length))
     }
@@ -147,7 +158,10 @@ impl Listen {
             ListenKind::MessageQueue => {
                 let usable = text.len() > 1 && text.starts_with('/') && !text[1..].contains('/');
                 if !usable {
-                    return Err(ValueError::invalid(text, "a message queue name such as /name"));
+                    return Err(ValueError::invalid(
+                        text,
+                        "a message queue name such as /name",
+                    ));
                 }
                 ListenAddress::Path(text.into())
             }
@@ -159,9 +173,27 @@ impl Listen {
 
 fn parse_netlink(text: &str) -> Result<ListenAddress, ValueError> {
     const FAMILIES: &[&str] = &[
-        "route", "unused", "usersock", "firewall", "sock-diag", "inet-diag", "nflog", "xfrm",
-        "selinux", "iscsi", "audit", "fib-lookup", "connector", "netfilter", "ip6-fw", "dnrtmsg",
-        "kobject-uevent", "generic", "scsitransport", "ecryptfs", "rdma",
+        "route",
+        "unused",
+        "usersock",
+        "firewall",
+        "sock-diag",
+        "inet-diag",
+        "nflog",
+        "xfrm",
+        "selinux",
+        "iscsi",
+        "audit",
+        "fib-lookup",
+        "connector",
+        "netfilter",
+        "ip6-fw",
+        "dnrtmsg",
+        "kobject-uevent",
+        "generic",
+        "scsitransport",
+        "ecryptfs",
+        "rdma",
     ];
     let invalid = || ValueError::invalid(text, "a netlink family, optionally with a group number");
     let mut words = text.split_whitespace();
@@ -174,32 +206,56 @@ fn parse_netlink(text: &str) -> Result<ListenAddress, ValueError> {
     if words.next().is_some() || !(numeric || FAMILIES.contains(&family)) {
         return Err(invalid());
     }
-    Ok(ListenAddress::Netlink { family: family.into(), group })
+    Ok(ListenAddress::Netlink {
+        family: family.into(),
+        group,
+    })
 }
 
 impl ListenAddress {
     fn parse_socket(text: &str, kind: ListenKind) -> Result<Self, ValueError> {
-        let invalid = || ValueError::invalid(text, "a path, @name, port, address:port or vsock:CID:PORT");
+        let invalid =
+            || ValueError::invalid(text, "a path, @name, port, address:port or vsock:CID:PORT");
         let address = if text.starts_with('/') {
             let path = super::path::check_path(text, true)?;
             if path.len() > 107 {
-                return Err(ValueError::range(text, "at most 107 bytes for a unix socket"));
+                return Err(ValueError::range(
+                    text,
+                    "at most 107 bytes for a unix socket",
+                ));
             }
             Self::Path(path.into())
         } else if let Some(name) = text.strip_prefix('@') {
             if name.is_empty() || name.len() > 107 {
-                return Err(ValueError::range(text, "1 to 107 bytes for an abstract socket"));
+                return Err(ValueError::range(
+                    text,
+                    "1 to 107 bytes for an abstract socket",
+                ));
             }
             Self::Abstract(name.into())
         } else if let Some(rest) = text.strip_prefix("vsock:") {
             let (cid, port) = rest.split_once(':').ok_or_else(invalid)?;
-            let cid = if cid.is_empty() { None } else { Some(cid.parse().map_err(|_| invalid())?) };
-            Self::Vsock { cid, port: port.parse().map_err(|_| invalid())? }
+            let cid = if cid.is_empty() {
+                None
+            } else {
+                Some(cid.parse().map_err(|_| invalid())?)
+            };
+            Self::Vsock {
+                cid,
+                port: port.parse().map_err(|_| invalid())?,
+            }
         } else if text.bytes().all(|b| b.is_ascii_digit()) {
-            Self::Port(text.parse().ok().filter(|port| *port > 0).ok_or_else(invalid)?)
+            Self::Port(
+                text.parse()
+                    .ok()
+                    .filter(|port| *port > 0)
+                    .ok_or_else(invalid)?,
+            )
         } else {
             let (address, interface) = match text.split_once('%') {
-                Some((address, interface)) if !interface.is_empty() => (address, Some(interface.into())),
+                Some((address, interface)) if !interface.is_empty() => {
+                    (address, Some(interface.into()))
+                }
                 Some(_) => return Err(invalid()),
                 None => (text, None),
             };
@@ -210,8 +266,16 @@ impl ListenAddress {
             Self::Ip { address, interface }
         };
         let unix_only = kind == ListenKind::SequentialPacket;
-        if unix_only && !matches!(address, Self::Path(_) | Self::Abstract(_) | Self::Vsock { .. }) {
-            return Err(ValueError::invalid(text, "a unix socket, which sequential packets need"));
+        if unix_only
+            && !matches!(
+                address,
+                Self::Path(_) | Self::Abstract(_) | Self::Vsock { .. }
+            )
+        {
+            return Err(ValueError::invalid(
+                text,
+                "a unix socket, which sequential packets need",
+            ));
         }
         Ok(address)
     }
@@ -223,7 +287,10 @@ fn parse_ip_port(text: &str) -> Option<SocketAddr> {
     }
     // Without brackets only IPv4 has an unambiguous port.
     let (address, port) = text.rsplit_once(':')?;
-    Some(SocketAddr::V4(SocketAddrV4::new(address.parse().ok()?, port.parse().ok()?)))
+    Some(SocketAddr::V4(SocketAddrV4::new(
+        address.parse().ok()?,
+        port.parse().ok()?,
+    )))
 }
 
 impl fmt::Display for ListenAddress {
@@ -231,10 +298,19 @@ impl fmt::Display for ListenAddress {
         match self {
             Self::Path(path) => f.write_str(path),
             Self::Abstract(name) => write!(f, "@{name}"),
-            Self::Ip { address, interface: None } => write!(f, "{address}"),
-            Self::Ip { address, interface: Some(interface) } => write!(f, "{address}%{interface}"),
+            Self::Ip {
+                address,
+                interface: None,
+            } => write!(f, "{address}"),
+            Self::Ip {
+                address,
+                interface: Some(interface),
+            } => write!(f, "{address}%{interface}"),
             Self::Port(port) => write!(f, "[::]:{port}"),
-            Self::Vsock { cid: Some(cid), port } => write!(f, "vsock:{cid}:{port}"),
+            Self::Vsock {
+                cid: Some(cid),
+                port,
+            } => write!(f, "vsock:{cid}:{port}"),
             Self::Vsock { cid: None, port } => write!(f, "vsock::{port}"),
             Self::Netlink { family, group } => write!(f, "{family} {group}"),
         }
@@ -251,24 +327,54 @@ mod tests {
     fn networks_are_masked_sorted_and_unique() {
         let list: IpPrefixes = read(&["10.1.2.3/8 localhost", "any 10.0.0.0/8"]);
         let shown: Vec<_> = list.0.iter().map(ToString::to_string).collect();
-        assert_eq!(shown, ["0.0.0.0/0", "10.0.0.0/8", "127.0.0.0/8", "::/0", "::1/128"]);
-        assert_eq!(assign(&mut IpPrefixes::default(), &["1.2.3.4/33 x ::/129"]).len(), 3);
+        assert_eq!(
+            shown,
+            ["0.0.0.0/0", "10.0.0.0/8", "127.0.0.0/8", "::/0", "::1/128"]
+        );
+        assert_eq!(
+            assign(&mut IpPrefixes::default(), &["1.2.3.4/33 x ::/129"]).len(),
+            3
+        );
     }
 
     #[test]
     fn socket_addresses_have_many_forms() {
         let show = |kind, text| Listen::parse(kind, text).map(|l| l.address.to_string());
         for (text, shown) in [
-            ("/run/a.sock", "/run/a.sock"), ("@abs", "@abs"), ("22", "[::]:22"), ("127.0.0.1:80", "127.0.0.1:80"),
-            ("[::1]:80", "[::1]:80"), ("[fe80::1]:80%eth0", "[fe80::1]:80%eth0"), ("vsock:2:1234", "vsock:2:1234"), ("vsock::5", "vsock::5"),
+            ("/run/a.sock", "/run/a.sock"),
+            ("@abs", "@abs"),
+            ("22", "[::]:22"),
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("[::1]:80", "[::1]:80"),
+            ("[fe80::1]:80%eth0", "[fe80::1]:80%eth0"),
+            ("vsock:2:1234", "vsock:2:1234"),
+            ("vsock::5", "vsock::5"),
         ] {
-            assert_eq!(show(ListenKind::Stream, text).as_deref(), Ok(shown), "{text}");
+            assert_eq!(
+                show(ListenKind::Stream, text).as_deref(),
+                Ok(shown),
+                "{text}"
+            );
         }
-        for text in ["", "0", "65536", "::1:80", "a", "1.2.3.4", "1.2.3.4:0", "@", "vsock:x:1", "[::1]:80%"] {
+        for text in [
+            "",
+            "0",
+            "65536",
+            "::1:80",
+            "a",
+            "1.2.3.4",
+            "1.2.3.4:0",
+            "@",
+            "vsock:x:1",
+            "[::1]:80%",
+        ] {
             assert!(show(ListenKind::Stream, text).is_err(), "{text}");
         }
         assert!(show(ListenKind::SequentialPacket, "80").is_err());
-        assert_eq!(show(ListenKind::Netlink, "kobject-uevent 1").as_deref(), Ok("kobject-uevent 1"));
+        assert_eq!(
+            show(ListenKind::Netlink, "kobject-uevent 1").as_deref(),
+            Ok("kobject-uevent 1")
+        );
         assert!(show(ListenKind::Netlink, "nothing").is_err());
         assert!(show(ListenKind::MessageQueue, "/a/b").is_err());
         assert_eq!(show(ListenKind::Fifo, "/run//f").as_deref(), Ok("/run/f"));

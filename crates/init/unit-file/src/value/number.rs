@@ -48,7 +48,11 @@ pub fn parse_integer(text: &str) -> Result<i64, ValueError> {
     if digits.is_empty() || digits.starts_with(['+', '-']) {
         return Err(invalid());
     }
-    let signed = if negative { format!("-{digits}") } else { digits.to_owned() };
+    let signed = if negative {
+        format!("-{digits}")
+    } else {
+        digits.to_owned()
+    };
     i64::from_str_radix(&signed, radix).map_err(|_| invalid())
 }
 
@@ -81,8 +85,16 @@ impl Default for Timeout {
 }
 
 scalar_setting!(Timeout, "time span, 0 for never", |text: &str| {
-    let span = if text.is_empty() { TimeSpan::INFINITY } else { parse_span(text)? };
-    Ok::<_, ValueError>(Timeout(if span == TimeSpan::ZERO { TimeSpan::INFINITY } else { span }))
+    let span = if text.is_empty() {
+        TimeSpan::INFINITY
+    } else {
+        parse_span(text)?
+    };
+    Ok::<_, ValueError>(Timeout(if span == TimeSpan::ZERO {
+        TimeSpan::INFINITY
+    } else {
+        span
+    }))
 });
 
 /// A number of nanoseconds.
@@ -90,14 +102,17 @@ scalar_setting!(Timeout, "time span, 0 for never", |text: &str| {
 pub struct Nanoseconds(pub u64);
 
 scalar_setting!(Nanoseconds, "nanoseconds", |text: &str| {
-    parse_nanoseconds(text).map(Nanoseconds).map_err(|error| span_error(text, error))
+    parse_nanoseconds(text)
+        .map(Nanoseconds)
+        .map_err(|error| span_error(text, error))
 });
 
 /// A size in bytes, written with the suffixes K, M, G, T, P, E of base 1024.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
-scalar_setting!(Bytes, "size", |text: &str| parse_size(text, 1024).map(Bytes));
+scalar_setting!(Bytes, "size", |text: &str| parse_size(text, 1024)
+    .map(Bytes));
 
 /// Reads a size with suffixes of base 1024 or 1000. Parts add up (`1G 512M`), fractions are allowed.
 ///
@@ -140,7 +155,9 @@ pub fn parse_size(text: &str, base: u64) -> Result<u64, ValueError> {
             }
         };
         let mut part = whole.checked_mul(factor).ok_or_else(too_large)?;
-        part = part.checked_add(fraction_of(fraction, factor)).ok_or_else(too_large)?;
+        part = part
+            .checked_add(fraction_of(fraction, factor))
+            .ok_or_else(too_large)?;
         total = total.checked_add(part).ok_or_else(too_large)?;
         rest = rest.trim_start();
     }
@@ -186,7 +203,12 @@ pub fn parse_permyriad(text: &str, bounded: bool) -> Result<Permyriad, ValueErro
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let all_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
     let dangling = number.ends_with('.');
-    if whole.is_empty() || dangling || !all_digits(whole) || !all_digits(fraction) || fraction.len() > places {
+    if whole.is_empty()
+        || dangling
+        || !all_digits(whole)
+        || !all_digits(fraction)
+        || fraction.len() > places
+    {
         return Err(invalid());
     }
     let digits = format!("{whole}{fraction:0<places$}");
@@ -201,7 +223,11 @@ impl Setting for Permyriad {
     const KIND: &'static str = "share";
 
     fn assign(&mut self, text: &str, _: &mut ValueContext<'_>) -> Result<(), AssignError> {
-        *self = if text.is_empty() { Self(0) } else { parse_permyriad(text, true)? };
+        *self = if text.is_empty() {
+            Self(0)
+        } else {
+            parse_permyriad(text, true)?
+        };
         Ok(())
     }
 }
@@ -248,7 +274,9 @@ impl Limit {
         }
         match parse_permyriad(text, true) {
             Ok(share) => Ok(Self::Share(share)),
-            Err(ValueError::OutOfRange { text, range }) => Err(ValueError::OutOfRange { text, range }),
+            Err(ValueError::OutOfRange { text, range }) => {
+                Err(ValueError::OutOfRange { text, range })
+            }
             Err(_) => absolute(text).map(Self::Absolute),
         }
     }
@@ -294,10 +322,29 @@ mod tests {
 
     #[test]
     fn integers_are_read_as_c_does() {
-        for (text, value) in [("10", 10), ("-3", -3), ("+4", 4), ("0x1F", 31), ("010", 8), ("0b11", 3), ("0o17", 15), ("0", 0)] {
+        for (text, value) in [
+            ("10", 10),
+            ("-3", -3),
+            ("+4", 4),
+            ("0x1F", 31),
+            ("010", 8),
+            ("0b11", 3),
+            ("0o17", 15),
+            ("0", 0),
+        ] {
             assert_eq!(parse_integer(text), Ok(value), "{text}");
         }
-        for text in ["", "x", "1x", "0x", "--1", "+-1", "0x-1", "9223372036854775808", "09"] {
+        for text in [
+            "",
+            "x",
+            "1x",
+            "0x",
+            "--1",
+            "+-1",
+            "0x-1",
+            "9223372036854775808",
+            "09",
+        ] {
             assert!(parse_integer(text).is_err(), "{text}");
         }
         assert_eq!(assign(&mut 7u32, &["-1"]).len(), 1);
@@ -323,7 +370,13 @@ mod tests {
 
     #[test]
     fn shares_have_three_units() {
-        for (text, value) in [("50%", 5000), ("0.25%", 25), ("5\u{2030}", 50), ("5.5\u{2030}", 55), ("7\u{2031}", 7)] {
+        for (text, value) in [
+            ("50%", 5000),
+            ("0.25%", 25),
+            ("5\u{2030}", 50),
+            ("5.5\u{2030}", 55),
+            ("7\u{2031}", 7),
+        ] {
             assert_eq!(parse_permyriad(text, true), Ok(Permyriad(value)), "{text}");
         }
         for text in ["50", "%", "-1%", "1.234%", "101%", "1.%", ".5%"] {
@@ -336,7 +389,10 @@ mod tests {
     #[test]
     fn limits_are_sizes_shares_or_none() {
         assert_eq!(Limit::parse_memory("1G"), Ok(Limit::Absolute(1 << 30)));
-        assert_eq!(Limit::parse_memory("40%"), Ok(Limit::Share(Permyriad(4000))));
+        assert_eq!(
+            Limit::parse_memory("40%"),
+            Ok(Limit::Share(Permyriad(4000)))
+        );
         assert_eq!(Limit::parse_memory("infinity"), Ok(Limit::Infinity));
         assert!(Limit::parse_memory("140%").is_err());
         assert!(Limit::parse_tasks("0").is_err());
@@ -355,7 +411,11 @@ mod tests {
     #[test]
     fn no_time_and_zero_are_never() {
         for text in ["", "0", "infinity"] {
-            assert_eq!(read::<Timeout>(&[text]), Timeout(TimeSpan::INFINITY), "{text}");
+            assert_eq!(
+                read::<Timeout>(&[text]),
+                Timeout(TimeSpan::INFINITY),
+                "{text}"
+            );
         }
         assert_eq!(read::<Timeout>(&["5"]), Timeout(TimeSpan::from_secs(5)));
     }

@@ -93,7 +93,9 @@ impl Setting for DirectoryNames {
 
     fn assign(&mut self, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
         assign_paths(&mut self.0, text, context, |word| {
-            let (name, link) = word.split_once(':').map_or((word, None), |(n, l)| (n, Some(l)));
+            let (name, link) = word
+                .split_once(':')
+                .map_or((word, None), |(n, l)| (n, Some(l)));
             let mut out = check_relative(name)?;
             if let Some(link) = link {
                 out.push(':');
@@ -174,7 +176,10 @@ impl BindMounts {
             return Ok(());
         }
         for word in list_words(text)? {
-            match context.expand(&word).and_then(|word| BindMount::parse(&word, read_only)) {
+            match context
+                .expand(&word)
+                .and_then(|word| BindMount::parse(&word, read_only))
+            {
                 Ok(mount) => self.0.push(mount),
                 Err(error) => context.warn(error),
             }
@@ -216,11 +221,24 @@ mod tests {
 
     #[test]
     fn paths_are_simplified_and_checked() {
-        assert_eq!(read::<Option<AbsolutePath>>(&["//a/./b/%i/"]), Some(AbsolutePath("/a/b/c".into())));
+        assert_eq!(
+            read::<Option<AbsolutePath>>(&["//a/./b/%i/"]),
+            Some(AbsolutePath("/a/b/c".into()))
+        );
         for text in ["a", "/a/../b", ""] {
-            assert_eq!(assign(&mut AbsolutePath::default(), &[text]).len(), 1, "{text}");
+            assert_eq!(
+                assign(&mut AbsolutePath::default(), &[text]).len(),
+                1,
+                "{text}"
+            );
         }
-        for (path, simple) in [("/", "/"), ("///", "/"), ("a//b/", "a/b"), (".", "."), ("", "")] {
+        for (path, simple) in [
+            ("/", "/"),
+            ("///", "/"),
+            ("a//b/", "a/b"),
+            (".", "."),
+            ("", ""),
+        ] {
             assert_eq!(simplify(path), simple);
         }
     }
@@ -228,7 +246,10 @@ mod tests {
     #[test]
     fn namespace_paths_keep_their_flags() {
         let paths: NamespacePaths = read(&["-/a /b/", "-+/c +/d"]);
-        assert_eq!(paths.0.iter().collect::<Vec<_>>(), ["-/a", "/b", "-+/c", "+/d"]);
+        assert_eq!(
+            paths.0.iter().collect::<Vec<_>>(),
+            ["-/a", "/b", "-+/c", "+/d"]
+        );
         let mut paths = paths;
         assert_eq!(assign(&mut paths, &["x /e"]).len(), 1);
         assert_eq!(paths.0.len(), 5);
@@ -238,7 +259,10 @@ mod tests {
     fn directory_names_stay_below_their_root() {
         let names: DirectoryNames = read(&["a b/c d:e"]);
         assert_eq!(names.0.iter().collect::<Vec<_>>(), ["a", "b/c", "d:e"]);
-        assert_eq!(assign(&mut DirectoryNames::default(), &["/a ../b . private x:"]).len(), 5);
+        assert_eq!(
+            assign(&mut DirectoryNames::default(), &["/a ../b . private x:"]).len(),
+            5
+        );
     }
 
     #[test]
@@ -248,14 +272,32 @@ mod tests {
         struct Wrapper<'a>(&'a mut BindMounts);
         impl Setting for Wrapper<'_> {
             const KIND: &'static str = "";
-            fn assign(&mut self, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
+            fn assign(
+                &mut self,
+                text: &str,
+                context: &mut ValueContext<'_>,
+            ) -> Result<(), AssignError> {
                 self.0.assign(text, true, context)
             }
         }
-        assert_eq!(assign(&mut Wrapper(&mut list), &["/a -/b:/c:norbind", "x /d::weird"]).len(), 2);
+        assert_eq!(
+            assign(
+                &mut Wrapper(&mut list),
+                &["/a -/b:/c:norbind", "x /d::weird"]
+            )
+            .len(),
+            2
+        );
         assert_eq!(list.0.len(), 2);
         assert_eq!((&*list.0[0].destination, list.0[0].recursive), ("/a", true));
-        assert_eq!((&*list.0[1].destination, list.0[1].recursive, list.0[1].optional), ("/c", false, true));
+        assert_eq!(
+            (
+                &*list.0[1].destination,
+                list.0[1].recursive,
+                list.0[1].optional
+            ),
+            ("/c", false, true)
+        );
         assert!(assign(&mut other, &[""]).is_empty());
     }
 

@@ -30,11 +30,21 @@ impl ResourceLimit {
     /// A limit does not parse, or the soft one is above the hard one.
     pub fn parse(resource: Resource, text: &str) -> Result<Self, ValueError> {
         let (soft, hard) = text.split_once(':').unwrap_or((text, text));
-        let (soft, hard) = (parse_one(resource, soft.trim())?, parse_one(resource, hard.trim())?);
+        let (soft, hard) = (
+            parse_one(resource, soft.trim())?,
+            parse_one(resource, hard.trim())?,
+        );
         if soft > hard {
-            return Err(ValueError::range(text, "the soft limit is above the hard one"));
+            return Err(ValueError::range(
+                text,
+                "the soft limit is above the hard one",
+            ));
         }
-        Ok(Self { resource, soft, hard })
+        Ok(Self {
+            resource,
+            soft,
+            hard,
+        })
     }
 }
 
@@ -63,8 +73,9 @@ fn parse_one(resource: Resource, text: &str) -> Result<u64, ValueError> {
         | Resource::Nproc
         | Resource::Locks
         | Resource::Sigpending
-        | Resource::Rtprio => u64::try_from(parse_integer(text)?)
-            .map_err(|_| ValueError::range(text, "not negative")),
+        | Resource::Rtprio => {
+            u64::try_from(parse_integer(text)?).map_err(|_| ValueError::range(text, "not negative"))
+        }
     }
 }
 

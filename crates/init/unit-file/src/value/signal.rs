@@ -7,8 +7,8 @@ use super::{ValueError, number::parse_integer, scalar_setting};
 /// Names of the classic signals; the index is the number on Linux (x86, ARM, RISC-V).
 const NAMES: [&str; 32] = [
     "", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
-    "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU",
-    "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+    "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+    "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 const REALTIME_FIRST: u8 = 34;
 const REALTIME_LAST: u8 = 64;
@@ -34,7 +34,11 @@ impl Signal {
     /// The signal with this number.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
-        if number >= 1 && number <= REALTIME_LAST { Some(Self(number)) } else { None }
+        if number >= 1 && number <= REALTIME_LAST {
+            Some(Self(number))
+        } else {
+            None
+        }
     }
 
     /// The number.
@@ -69,12 +73,16 @@ impl Signal {
             _ => {}
         }
         let offset = |text: &str| {
-            text.parse::<u8>().ok().filter(|n| !text.starts_with('+') && *n <= REALTIME_LAST - REALTIME_FIRST)
+            text.parse::<u8>()
+                .ok()
+                .filter(|n| !text.starts_with('+') && *n <= REALTIME_LAST - REALTIME_FIRST)
         };
         if let Some(n) = name.strip_prefix("RTMIN+").and_then(offset) {
             return Some(Self(REALTIME_FIRST + n));
         }
-        name.strip_prefix("RTMAX-").and_then(offset).map(|n| Self(REALTIME_LAST - n))
+        name.strip_prefix("RTMAX-")
+            .and_then(offset)
+            .map(|n| Self(REALTIME_LAST - n))
     }
 }
 
@@ -109,11 +117,24 @@ mod tests {
     #[test]
     fn names_and_numbers() {
         for (text, number) in [
-            ("TERM", 15), ("SIGTERM", 15), ("9", 9), ("RTMIN", 34), ("SIGRTMIN+3", 37), ("RTMAX-1", 63), ("WINCH", 28), ("POLL", 29),
+            ("TERM", 15),
+            ("SIGTERM", 15),
+            ("9", 9),
+            ("RTMIN", 34),
+            ("SIGRTMIN+3", 37),
+            ("RTMAX-1", 63),
+            ("WINCH", 28),
+            ("POLL", 29),
         ] {
-            assert_eq!(Signal::parse(text).map(Signal::number), Ok(number), "{text}");
+            assert_eq!(
+                Signal::parse(text).map(Signal::number),
+                Ok(number),
+                "{text}"
+            );
         }
-        for text in ["", "SIG", "0", "65", "term", "RTMIN+31", "RTMAX-31", "RTMIN+-1", "RTMIN++1"] {
+        for text in [
+            "", "SIG", "0", "65", "term", "RTMIN+31", "RTMAX-31", "RTMIN+-1", "RTMIN++1",
+        ] {
             assert!(Signal::parse(text).is_err(), "{text}");
         }
     }

@@ -1,0 +1,218 @@
+//! Whether a unit file is enabled.
+
+use super::{Installer, links_equal};
+use crate::fs::{FileKind, UnitFs, base_name, link_destination};
+use crate::name::UnitName;
+use crate::value::word_enum;
+
+word_enum! {
+    /// What `is-enabled` answers.
+    UnitFileState, "state",
+    Enabled = "enabled", EnabledRuntime = "enabled-runtime", Linked = "linked", LinkedRuntime = "linked-runtime",
+    Alias = "alias", Masked = "masked", MaskedRuntime = "masked-runtime", Static = "static",
+    Indirect = "indirect", Disabled = "disabled", Generated = "generated", Transient = "transient", Bad = "bad",
+}
+
+impl UnitFileState {
+    /// Whether `is-enabled` exits with success.
+    #[must_use]
+    pub const fn is_success(self) -> bool {
+        matches!(
+            self,
+            Self::Enabled
+                | Self::EnabledRuntime
+                | Self::Static
+                | Self::Alias
+                | Self::Indirect
+                | Self::Generated
+        )
+    }
+}
+
+/// What was found in one folder of the search path.
+#[derive(Default)]
+struct Hits {
+    /// A link that enables the unit under one of its own names.
+    known: bool,
+    /// A link that enables it under any name.
+    any: bool,
+    /// A link of the same name in the folder itself: a linked file.
+    same_name: bool,
+}
+
+impl<F: UnitFs> Installer<'_, F> {
+    /// The state of a unit file, `None` if there is none.
+    pub fn state(&mut self, name: &UnitName) -> Option<UnitFileState> {
+        let index = self.loader.index();
+        let alias = index
+            .alias_of(name)
+            .is_some_and(|target| !target.is_template());
+        let file = index.file(name)?.to_owned();
+        let Ok(stat) = self.fs().stat(&file) else {
+            return Some(UnitFileState::Bad);
+        };
+        if stat.is_mask() {
+            let runtime = self.is_runtime(&file);
+            return Some(if runtime {
+                UnitFileState::MaskedRuntime
+            } else {
+                UnitFileState::Masked
+            });
+        }
+        if alias {
+            return Some(UnitFileState::Alias);
+        }
+        if file.starts_with("/run/systemd/generator") {
+            return Some(UnitFileState::Generated);
+        }
+        if file.starts_with("/run/systemd/transient/") {
+            return Some(UnitFileState::Transient);
+        }
+        if let Some(state) = self.linked_state(name, &file, true) {
+            return Some(state);
+        }
+        let install = self.loader.install_section(name);
+        let lists = [
+            &install.alias,
+            &install.wanted_by,
+            &install.required_by,
+            &install.upheld_by,
+        ];
+        let enabled_otherwise = self.linked_state(name, &file, false).is_some();
+        Some(if lists.iter().any(|list| !list.0.is_empty()) {
+            if enabled_otherwise {
+                UnitFileState::Indirect
+            } else {
+                UnitFileState::Disabled
+            }
+        } else if !install.also.0.is_empty() {
+            UnitFileState::Indirect
+        } else {
+            UnitFileState::Static
+        })
+    }
+
+    fn is_runtime(&self, path: &str) -> bool {
+        path.starts_with("/run/") || path.starts_with(&format!("{}/", self.paths.runtime))
+    }
+
+    fn linked_state(
+        &mut self,
+        name: &UnitName,
+        file: &str,
+        known_names: bool,
+    ) -> Option<UnitFileState> {
+        let names = self.own_names(name);
+        let folders: Vec<String> = self.paths.search.iter().map(str::to_owned).collect();
+        let (mut runtime, mut elsewhere, mut linked, mut linked_runtime) =
+            (false, false, false, false);
+        let mut below_file = false;
+        for folder in &folders {
+            let hits = self.hits(folder, name, file, &names, below_file);
+            if if known_names { hits.known } else { hits.any } {
+                if **folder == *self.paths.persistent {
+                    return Some(UnitFileState::Enabled);
+                }
+                if self.is_runtime(&format!("{folder}/")) {
+                    runtime = true;
+                } else {
+                    elsewhere = true;
+                }
+            } else if hits.same_name {
+                linked |= **folder == *self.paths.persistent;
+                linked_runtime |= self.is_runtime(&format!("{folder}/"));
+            }
+            below_file |= file.starts_with(&format!("{folder}/"));
+        }
+        if runtime {
+            Some(UnitFileState::EnabledRuntime)
+        } else if elsewhere && name.is_instance() {
+            Some(UnitFileState::Static)
+        } else if linked {
+            Some(UnitFileState::Linked)
+        } else if linked_runtime {
+            Some(UnitFileState::LinkedRuntime)
+        } else {
+            None
+        }
+    }
+
+    /// The names under which enabling a unit makes links.
+    fn own_names(&mut self, name: &UnitName) -> Vec<String> {
+        let install = self.loader.install_section(name);
+        let mut names = vec![name.as_str().to_owned()];
+        names.extend(install.alias.0.iter().map(str::to_owned));
+        if let Some(instance) = install.default_instance.filter(|_| name.is_template())
+            && let Ok(default) = name.with_instance(&instance.0)
+        {
+            names.push(default.as_str().to_owned());
+        }
+        names
+    }
+
+    fn hits(
+        &self,
+        folder: &str,
+        name: &UnitName,
+        file: &str,
+        names: &[String],
+        below_file: bool,
+    ) -> Hits {
+        let mut hits = Hits::default();
+        for (entry, kind) in self.fs().list(folder).unwrap_or_default() {
+            let path = format!("{folder}/{entry}");
+            match kind {
+                FileKind::Link => {
+                    self.look_at(&path, name, file, names, below_file, true, &mut hits)
+                }
+                FileKind::Folder
+                    if [".wants", ".requires", ".upholds"]
+                        .iter()
+                        .any(|s| entry.ends_with(s)) =>
+                {
+                    for (inner, kind) in self.fs().list(&path).unwrap_or_default() {
+                        if kind == FileKind::Link {
+                            let path = format!("{path}/{inner}");
+                            self.look_at(&path, name, file, names, below_file, false, &mut hits);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        hits
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one step of the search, with all that the search knows"
+    )]
+    fn look_at(
+        &self,
+        path: &str,
+        name: &UnitName,
+        file: &str,
+        names: &[String],
+        below_file: bool,
+        top: bool,
+        hits: &mut Hits,
+    ) {
+        let Ok(target) = self.fs().read_link(path) else {
+            return;
+        };
+        let destination = link_destination(path, &target);
+        if destination == "/dev/null" {
+            return;
+        }
+        let entry = base_name(path);
+        let same_name = entry == name.as_str();
+        let leads_to =
+            links_equal(self.fs(), &destination, file) || base_name(&destination) == name.as_str();
+        if top && same_name {
+            hits.same_name |= !below_file;
+        } else if same_name || leads_to {
+            hits.any = true;
+            hits.known |= names.iter().any(|known| known == entry);
+        }
+    }
+}
