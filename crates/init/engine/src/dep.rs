@@ -153,15 +153,24 @@ impl DepKind {
             Self::Requires => &[PullInStart, FollowStartReplace, RecheckOtherUnneeded],
             Self::Requisite => &[PullInVerify, RecheckOtherUnneeded],
             Self::Wants => &[PullInStartIfPossible, FollowStartFail, RecheckOtherUnneeded],
-            Self::BindsTo => {
-                &[PullInStart, FollowStartReplace, NeedsOtherActive, RecheckOtherUnneeded]
-            }
-            Self::Upholds => {
-                &[PullInStartIfPossible, FollowStartReplace, KeepOtherUp, RecheckOtherUnneeded]
-            }
-            Self::RequiredBy => {
-                &[PropagateStop, PropagateRestart, PropagateStartFailure, IsNeededBy]
-            }
+            Self::BindsTo => &[
+                PullInStart,
+                FollowStartReplace,
+                NeedsOtherActive,
+                RecheckOtherUnneeded,
+            ],
+            Self::Upholds => &[
+                PullInStartIfPossible,
+                FollowStartReplace,
+                KeepOtherUp,
+                RecheckOtherUnneeded,
+            ],
+            Self::RequiredBy => &[
+                PropagateStop,
+                PropagateRestart,
+                PropagateStartFailure,
+                IsNeededBy,
+            ],
             Self::RequisiteOf => &[
                 PropagateStop,
                 PropagateRestart,
@@ -181,7 +190,11 @@ impl DepKind {
             Self::UpheldBy => &[StartedWhileOtherUp, IsNeededBy],
             Self::ConsistsOf => &[PropagateStop, PropagateRestart],
             Self::Conflicts => &[PullInStop, FollowStopOnStart],
-            Self::ConflictedBy => &[PullInStopIfPossible, FollowStopOnStart, PropagateStopFailure],
+            Self::ConflictedBy => &[
+                PullInStopIfPossible,
+                FollowStopOnStart,
+                PropagateStopFailure,
+            ],
             Self::PropagatesReloadTo => &[PropagateReload],
             Self::PropagatesStopTo => &[FollowStopOnStop, PropagateStop],
             Self::PartOf

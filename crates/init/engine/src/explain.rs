@@ -92,7 +92,15 @@ impl EngineState {
         let record = self.unit(unit);
         let failed_check = record.checked.as_ref().and_then(|checked| {
             let index = checked.failed_assert.or(checked.failed_condition)?;
-            Some(record.spec.as_ref()?.checks.get(usize::from(index))?.text.clone())
+            Some(
+                record
+                    .spec
+                    .as_ref()?
+                    .checks
+                    .get(usize::from(index))?
+                    .text
+                    .clone(),
+            )
         });
         let needed_by = record
             .with_effect(crate::dep::Effect::IsNeededBy)
@@ -137,8 +145,15 @@ impl EngineState {
                 }
                 Origin::Dependency { unit, kind } => {
                     let name = self.get(*unit).map_or("?".into(), |unit| unit.name.clone());
-                    wanted_by.push(Cause::Dependency { unit: name, kind: *kind });
-                    match self.get(*unit).and_then(|unit| unit.job).and_then(|job| self.job(job)) {
+                    wanted_by.push(Cause::Dependency {
+                        unit: name,
+                        kind: *kind,
+                    });
+                    match self
+                        .get(*unit)
+                        .and_then(|unit| unit.job)
+                        .and_then(|job| self.job(job))
+                    {
                         Some(parent) if parent.origin != *origin => origin = &parent.origin,
                         _ => break,
                     }
@@ -164,13 +179,25 @@ impl EngineState {
             JobPhase::Waiting if waits_for.is_empty() => waits_for.push(Wait::StopFirst),
             JobPhase::Waiting => {}
         }
-        WhyJob { id, job_type: job.job_type, queued: job.queued, wanted_by, waits_for }
+        WhyJob {
+            id,
+            job_type: job.job_type,
+            queued: job.queued,
+            wanted_by,
+            waits_for,
+        }
     }
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {} ({})", self.unit, self.active.as_str(), self.sub_state)?;
+        write!(
+            f,
+            "{} is {} ({})",
+            self.unit,
+            self.active.as_str(),
+            self.sub_state
+        )?;
         if self.load != LoadState::Loaded {
             write!(f, ", {}", self.load.as_str())?;
         }
@@ -199,7 +226,11 @@ impl fmt::Display for Why {
             }
             for wait in &job.waits_for {
                 match wait {
-                    Wait::Job { unit, job_type, kind } => writeln!(
+                    Wait::Job {
+                        unit,
+                        job_type,
+                        kind,
+                    } => writeln!(
                         f,
                         "    waits for the {} job of {unit} ({})",
                         job_type.as_str(),

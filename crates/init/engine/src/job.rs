@@ -50,8 +50,13 @@ pub enum JobVerb {
 
 impl JobType {
     /// Every type.
-    pub const ALL: [Self; 5] =
-        [Self::Start, Self::VerifyActive, Self::Stop, Self::Reload, Self::Restart];
+    pub const ALL: [Self; 5] = [
+        Self::Start,
+        Self::VerifyActive,
+        Self::Stop,
+        Self::Reload,
+        Self::Restart,
+    ];
 
     /// As users see it.
     #[must_use]
@@ -111,8 +116,10 @@ impl JobType {
         self == other
             || matches!(
                 (self, other),
-                (Self::Start | Self::Reload | Self::Restart, Self::VerifyActive)
-                    | (Self::Restart, Self::Start | Self::Reload)
+                (
+                    Self::Start | Self::Reload | Self::Restart,
+                    Self::VerifyActive
+                ) | (Self::Restart, Self::Start | Self::Reload)
             )
     }
 
@@ -149,7 +156,11 @@ impl JobVerb {
             Self::Restart => Some(JobType::Restart),
             Self::TryRestart => (!down).then_some(JobType::Restart),
             Self::TryReload => (!down).then_some(JobType::Reload),
-            Self::ReloadOrStart => Some(if down { JobType::Start } else { JobType::Reload }),
+            Self::ReloadOrStart => Some(if down {
+                JobType::Start
+            } else {
+                JobType::Reload
+            }),
             Self::Nop => None,
         }
     }
@@ -172,7 +183,9 @@ impl JobVerb {
 }
 
 /// How a request behaves towards jobs that are queued already, and towards dependencies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobMode {
     /// Replaces queued jobs that are in the way.
@@ -370,7 +383,10 @@ mod tests {
             assert_eq!(a.merge(b), merged, "{a:?} + {b:?}");
             assert_eq!(b.merge(a), merged, "{b:?} + {a:?}");
         }
-        assert_eq!(expected.len(), JobType::ALL.len() * (JobType::ALL.len() + 1) / 2);
+        assert_eq!(
+            expected.len(),
+            JobType::ALL.len() * (JobType::ALL.len() + 1) / 2
+        );
     }
 
     fn merge_in(state: ActiveState, a: Option<JobType>, b: JobType) -> Option<JobType> {

@@ -26,7 +26,10 @@ impl EngineState {
     pub fn apply(&mut self, event: &Event) -> Vec<Action> {
         // The monotonic clock does not go back; an executor that says so has mixed up its events.
         let monotonic = self.now.monotonic.max(event.clock.monotonic);
-        self.now = crate::ids::Clock { monotonic, real: event.clock.real };
+        self.now = crate::ids::Clock {
+            monotonic,
+            real: event.clock.real,
+        };
         let mut step = Step {
             state: self,
             actions: Vec::new(),
@@ -55,7 +58,11 @@ pub(crate) struct Step<'a> {
 /// A follow-up within the same event.
 enum Pending {
     Deliver(UnitId, Input),
-    Changed { unit: UnitId, old: ActiveState, new: ActiveState },
+    Changed {
+        unit: UnitId,
+        old: ActiveState,
+        new: ActiveState,
+    },
     Want(Wanted),
     Finish(JobId, JobResult),
 }
@@ -66,12 +73,15 @@ impl Step<'_> {
             What::Loaded(units) => self.load(units),
             What::Unloaded(names) => self.unload(names),
             What::Request(request) => self.request(request),
-            What::Cancel(job) => self.pending.push_back(Pending::Finish(*job, JobResult::Canceled)),
+            What::Cancel(job) => self
+                .pending
+                .push_back(Pending::Finish(*job, JobResult::Canceled)),
             What::ResetFailed(name) => self.reset_failed(name.as_deref()),
             What::Checked { unit, verdicts } => self.checked(*unit, verdicts),
             What::Unit { unit, input } => {
                 if self.state.get(*unit).is_some() {
-                    self.pending.push_back(Pending::Deliver(*unit, input.clone()));
+                    self.pending
+                        .push_back(Pending::Deliver(*unit, input.clone()));
                 }
             }
             What::Tick => {}
@@ -102,16 +112,20 @@ impl Step<'_> {
     /// When nothing else is left to do, services that wait for that may go on.
     fn wake_idle(&mut self) -> bool {
         let waiting = |state: &EngineState, unit: UnitId| state.unit(unit).machine.waits_for_idle();
-        let busy = self.state.jobs.values().any(|job| !waiting(self.state, job.unit));
-        if busy {
-            return false;
-        }
-        let idle: Vec<UnitId> = self
+        let busy = self
             .state
             .jobs
             .values()
-            .map(|job| job.unit)
-            .filter(|unit| waiting(self.state, *unit))
+            .any(|job| !waiting(self.state, job.unit));
+        if busy {
+            return false;
+        }
+        // An idle service counts as up while it is held back, so its own job may be long gone.
+        let idle: Vec<UnitId> = self
+            .state
+            .units()
+            .filter(|(_, unit)| unit.machine.waits_for_idle())
+            .map(|(id, _)| id)
             .collect();
         for unit in &idle {
             self.pending.push_back(Pending::Deliver(*unit, Input::Idle));
@@ -124,7 +138,10 @@ impl Step<'_> {
             Ok(answer) => answer,
             Err(refusal) => Answer::Refused(refusal),
         };
-        self.act(Do::Answer { request: request.id, answer });
+        self.act(Do::Answer {
+            request: request.id,
+            answer,
+        });
     }
 
     fn try_request(&mut self, request: &Request) -> Result<Answer, Refusal> {
@@ -143,7 +160,10 @@ impl Step<'_> {
         };
         if request.manual && refused {
             let unit = self.state.name(unit);
-            return Err(Refusal::ManualRefused { unit, verb: request.verb });
+            return Err(Refusal::ManualRefused {
+                unit,
+                verb: request.verb,
+            });
         }
         let wanted = Wanted {
             unit,
@@ -156,7 +176,9 @@ impl Step<'_> {
             // Whoever asks by hand has seen why it failed; the limit is there to stop machines, not people.
             self.state.unit_mut(unit).starts = crate::state::RateWindow::default();
         }
-        Ok(self.install(&plan, Some(request.id)).map_or(Answer::Nothing, Answer::Job))
+        Ok(self
+            .install(&plan, Some(request.id))
+            .map_or(Answer::Nothing, Answer::Job))
     }
 
     /// Plans and queues something that the engine itself wants. A refusal is logged: nobody is there to be told.
@@ -167,13 +189,28 @@ impl Step<'_> {
             }
             Err(refusal) => {
                 let what = why.unwrap_or("a follow-up job");
-                self.log(Severity::Warning, wanted.unit, format!("Cannot queue {what}: {refusal}"));
+                self.log(
+                    Severity::Warning,
+                    wanted.unit,
+                    format!("Cannot queue {what}: {refusal}"),
+                );
             }
         }
     }
 
-    pub(crate) fn want_later(&mut self, unit: UnitId, verb: JobVerb, mode: JobMode, origin: Origin) {
-        self.pending.push_back(Pending::Want(Wanted { unit, verb, mode, origin }));
+    pub(crate) fn want_later(
+        &mut self,
+        unit: UnitId,
+        verb: JobVerb,
+        mode: JobMode,
+        origin: Origin,
+    ) {
+        self.pending.push_back(Pending::Want(Wanted {
+            unit,
+            verb,
+            mode,
+            origin,
+        }));
     }
 
     fn install(
@@ -207,7 +244,8 @@ impl Step<'_> {
         };
         for unit in units {
             self.state.unit_mut(unit).starts = crate::state::RateWindow::default();
-            self.pending.push_back(Pending::Deliver(unit, Input::ResetFailed));
+            self.pending
+                .push_back(Pending::Deliver(unit, Input::ResetFailed));
         }
     }
 
@@ -221,7 +259,8 @@ impl Step<'_> {
         over.sort_unstable();
         for (_, unit, kind) in over {
             self.state.unit_mut(unit).deadlines.remove(&kind);
-            self.pending.push_back(Pending::Deliver(unit, Input::Deadline(kind)));
+            self.pending
+                .push_back(Pending::Deliver(unit, Input::Deadline(kind)));
         }
         let late: Vec<JobId> = self
             .state
@@ -231,20 +270,25 @@ impl Step<'_> {
             .map(|job| job.id)
             .collect();
         for job in late {
-            self.pending.push_back(Pending::Finish(job, JobResult::Timeout));
+            self.pending
+                .push_back(Pending::Finish(job, JobResult::Timeout));
         }
     }
 
     /// Hands an input to a unit's type and carries its answers out.
     pub(crate) fn deliver(&mut self, unit: UnitId, input: Input) {
-        let Some(record) = self.state.get(unit) else { return };
+        let Some(record) = self.state.get(unit) else {
+            return;
+        };
         let settings = record.settings();
+        let job = self.state.job_of(unit).map(|job| job.job_type);
+        let triggered = record.deps(crate::dep::DepKind::Triggers).next();
         let context = Context {
             now: self.state.now,
-            stop_pending: self
-                .state
-                .job_of(unit)
-                .is_some_and(|job| job.job_type == crate::job::JobType::Stop),
+            stop_pending: job == Some(crate::job::JobType::Stop),
+            restart_pending: job == Some(crate::job::JobType::Restart),
+            invocation: record.invocation,
+            triggered: triggered.map(|id| self.state.unit(id).as_triggered()),
             start_limit_hit: record
                 .starts
                 .would_exceed(settings.start_limit, self.state.now.monotonic),
@@ -253,7 +297,9 @@ impl Step<'_> {
         let record = self.state.unit_mut(unit);
         let old = record.active();
         let mut outputs = Vec::new();
-        record.machine.handle(record.spec.as_deref(), &context, input, &mut outputs);
+        record
+            .machine
+            .handle(record.spec.as_deref(), &context, input, &mut outputs);
         let new = record.active();
         let invocation = record.invocation;
         for output in outputs {
@@ -273,19 +319,33 @@ impl Step<'_> {
                 self.state.unit_mut(unit).deadlines.remove(&kind);
             }
             Output::Restart => {
-                self.want_later(unit, JobVerb::Restart, JobMode::Replace, Origin::AutoRestart);
+                self.want_later(
+                    unit,
+                    JobVerb::Restart,
+                    JobMode::Replace,
+                    Origin::AutoRestart,
+                );
             }
-            Output::Trigger { connection: None } => self.trigger(unit),
+            Output::Trigger { connection: None } => self.trigger(unit, JobVerb::Start),
+            Output::StopTriggered => self.trigger(unit, JobVerb::Stop),
             Output::Log(severity, message) => self.log(severity, unit, message.into_string()),
-            output => self.act(Do::Unit { unit, invocation, output }),
+            output => self.act(Do::Unit {
+                unit,
+                invocation,
+                output,
+            }),
         }
     }
 
-    fn trigger(&mut self, unit: UnitId) {
-        let triggered = self.state.unit(unit).deps(crate::dep::DepKind::Triggers).next();
+    fn trigger(&mut self, unit: UnitId, verb: JobVerb) {
+        let triggered = self
+            .state
+            .unit(unit)
+            .deps(crate::dep::DepKind::Triggers)
+            .next();
         match triggered {
             Some(target) => {
-                self.want_later(target, JobVerb::Start, JobMode::Replace, Origin::Trigger(unit));
+                self.want_later(target, verb, JobMode::Replace, Origin::Trigger(unit));
             }
             None => self.log(Severity::Error, unit, "There is nothing to trigger.".into()),
         }
@@ -293,11 +353,18 @@ impl Step<'_> {
 
     pub(crate) fn act(&mut self, what: Do) {
         self.state.last_action += 1;
-        self.actions.push(Action { id: ActionId(self.state.last_action), what });
+        self.actions.push(Action {
+            id: ActionId(self.state.last_action),
+            what,
+        });
     }
 
     pub(crate) fn log(&mut self, severity: Severity, unit: UnitId, message: String) {
-        self.act(Do::Log { severity, unit: Some(unit), message: message.into() });
+        self.act(Do::Log {
+            severity,
+            unit: Some(unit),
+            message: message.into(),
+        });
     }
 
     /// An id for a new run: different for every run, the same when the event is replayed.

@@ -64,6 +64,9 @@ pub struct UnitRecord {
     /// Starts counted for the start limit.
     #[serde(default)]
     pub(crate) starts: RateWindow,
+    /// Jobs that dependencies alone asked for, counted so that they cannot go on for ever.
+    #[serde(default)]
+    pub(crate) by_rule: RateWindow,
     /// How the checks of the last start went.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked: Option<CheckOutcome>,
@@ -119,7 +122,10 @@ impl RateWindow {
     /// Counts one.
     pub fn count(&mut self, limit: crate::spec::RateLimit, now: Time) {
         if self.is_over(limit, now) {
-            *self = Self { begin: now, count: 0 };
+            *self = Self {
+                begin: now,
+                count: 0,
+            };
         }
         self.count = self.count.saturating_add(1);
     }
@@ -144,6 +150,7 @@ impl UnitRecord {
             invocation: InvocationId::default(),
             deadlines: BTreeMap::new(),
             starts: RateWindow::default(),
+            by_rule: RateWindow::default(),
             checked: None,
             times: Times::default(),
         }
@@ -155,21 +162,41 @@ impl UnitRecord {
         self.machine.active()
     }
 
+    /// What a unit that triggers this one may know of it.
+    pub(crate) fn as_triggered(&self) -> crate::protocol::Triggered {
+        crate::protocol::Triggered {
+            active: self.active(),
+            inactive_exit: self.times.inactive_exit.monotonic,
+            inactive_enter: self.times.inactive_enter.monotonic,
+        }
+    }
+
     /// Its [Unit] settings, or the defaults while it is not loaded.
     #[must_use]
     pub fn settings(&self) -> &UnitSettings {
-        self.spec.as_ref().map_or(&*DEFAULT_SETTINGS, |spec| &spec.unit)
+        self.spec
+            .as_ref()
+            .map_or(&*DEFAULT_SETTINGS, |spec| &spec.unit)
     }
 
     /// The units that it has an edge of this kind to, in the order of their slots.
     pub fn deps(&self, kind: DepKind) -> impl Iterator<Item = UnitId> + '_ {
         let from = self.edges.partition_point(|edge| edge.kind < kind);
-        self.edges[from..].iter().take_while(move |edge| edge.kind == kind).map(|edge| edge.to)
+        self.edges[from..]
+            .iter()
+            .take_while(move |edge| edge.kind == kind)
+            .map(|edge| edge.to)
     }
 
     /// The edges that have this effect.
-    pub(crate) fn with_effect(&self, effect: Effect) -> impl Iterator<Item = (DepKind, UnitId)> + '_ {
-        self.edges.iter().filter(move |edge| edge.kind.has(effect)).map(|edge| (edge.kind, edge.to))
+    pub(crate) fn with_effect(
+        &self,
+        effect: Effect,
+    ) -> impl Iterator<Item = (DepKind, UnitId)> + '_ {
+        self.edges
+            .iter()
+            .filter(move |edge| edge.kind.has(effect))
+            .map(|edge| (edge.kind, edge.to))
     }
 
     /// Its edges.
@@ -198,11 +225,15 @@ impl EngineState {
     /// If the slot is empty: ids are only valid while their unit is known.
     #[must_use]
     pub fn unit(&self, id: UnitId) -> &UnitRecord {
-        self.units[id.index()].as_ref().expect("a unit id names a known unit")
+        self.units[id.index()]
+            .as_ref()
+            .expect("a unit id names a known unit")
     }
 
     pub(crate) fn unit_mut(&mut self, id: UnitId) -> &mut UnitRecord {
-        self.units[id.index()].as_mut().expect("a unit id names a known unit")
+        self.units[id.index()]
+            .as_mut()
+            .expect("a unit id names a known unit")
     }
 
     /// A unit, if the slot is taken.
@@ -245,7 +276,9 @@ impl EngineState {
     /// The next moment at which something is over, if nothing else happens first.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        let of_units = self.units().filter_map(|(_, unit)| unit.deadlines.values().min().copied());
+        let of_units = self
+            .units()
+            .filter_map(|(_, unit)| unit.deadlines.values().min().copied());
         let of_jobs = self.jobs.values().filter_map(|job| self.job_deadline(job));
         of_units.chain(of_jobs).min()
     }

@@ -116,26 +116,46 @@ impl fmt::Display for Refusal {
                 verb.as_str()
             ),
             Self::CannotIsolate(unit) => {
-                write!(f, "Unit {unit} may not be isolated (AllowIsolate= is not set).")
+                write!(
+                    f,
+                    "Unit {unit} may not be isolated (AllowIsolate= is not set)."
+                )
             }
             Self::ModeMismatch { mode, verb } => {
-                write!(f, "Job mode {} does not go with {}.", mode.as_str(), verb.as_str())
+                write!(
+                    f,
+                    "Job mode {} does not go with {}.",
+                    mode.as_str(),
+                    verb.as_str()
+                )
             }
             Self::NotApplicable { unit, job } => {
-                write!(f, "Job type {} is not applicable for unit {unit}.", job.as_str())
+                write!(
+                    f,
+                    "Job type {} is not applicable for unit {unit}.",
+                    job.as_str()
+                )
             }
             Self::Contradiction { unit, up, down } => write!(
                 f,
                 "The request contradicts itself: {up} needs {unit} up, {down} needs it down."
             ),
-            Self::InTheWay { unit, queued, wanted } => write!(
+            Self::InTheWay {
+                unit,
+                queued,
+                wanted,
+            } => write!(
                 f,
                 "A {} job is queued for {unit}, and the wanted {} may not replace it.",
                 queued.as_str(),
                 wanted.as_str()
             ),
             Self::Cycle(units) => {
-                write!(f, "Ordering cycle that cannot be broken: {}.", units.join(" -> "))
+                write!(
+                    f,
+                    "Ordering cycle that cannot be broken: {}.",
+                    units.join(" -> ")
+                )
             }
         }
     }
@@ -180,16 +200,25 @@ impl EngineState {
         let anchor = self.unit(wanted.unit);
         match wanted.mode {
             JobMode::Isolate if wanted.verb != JobVerb::Start => {
-                return Err(Refusal::ModeMismatch { mode: wanted.mode, verb: wanted.verb });
+                return Err(Refusal::ModeMismatch {
+                    mode: wanted.mode,
+                    verb: wanted.verb,
+                });
             }
             JobMode::Isolate if !anchor.settings().allow_isolate => {
                 return Err(Refusal::CannotIsolate(anchor.name.clone()));
             }
             JobMode::Triggering if wanted.verb != JobVerb::Stop => {
-                return Err(Refusal::ModeMismatch { mode: wanted.mode, verb: wanted.verb });
+                return Err(Refusal::ModeMismatch {
+                    mode: wanted.mode,
+                    verb: wanted.verb,
+                });
             }
             JobMode::RestartDependencies if wanted.verb != JobVerb::Start => {
-                return Err(Refusal::ModeMismatch { mode: wanted.mode, verb: wanted.verb });
+                return Err(Refusal::ModeMismatch {
+                    mode: wanted.mode,
+                    verb: wanted.verb,
+                });
             }
             _ => {}
         }
@@ -212,8 +241,13 @@ impl EngineState {
 
 impl Planned {
     fn rank(&self) -> (bool, bool) {
-        let by_wants =
-            matches!(self.origin, Origin::Dependency { kind: DepKind::Wants | DepKind::Upholds, .. });
+        let by_wants = matches!(
+            self.origin,
+            Origin::Dependency {
+                kind: DepKind::Wants | DepKind::Upholds,
+                ..
+            }
+        );
         (self.needed, !by_wants)
     }
 }

@@ -3,16 +3,19 @@
 use super::{Pending, Step};
 use crate::dep::{DepKind, Effect};
 use crate::event::Do;
-use crate::ids::UnitId;
+use crate::ids::{Span, UnitId};
 use crate::job::{JobMode, JobPhase, JobResult, JobType, JobVerb, Origin};
-use crate::protocol::{ActiveState, Input};
+use crate::protocol::{ActiveState, Input, Severity};
+use crate::spec::RateLimit;
 
 impl Step<'_> {
     pub(super) fn changed(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
         self.note_times(unit, old, new);
         self.act(Do::StateChanged { unit, old, new });
-        let restarting =
-            self.state.job_of(unit).is_some_and(|job| job.job_type == JobType::Restart);
+        let restarting = self
+            .state
+            .job_of(unit)
+            .is_some_and(|job| job.job_type == JobType::Restart);
         let expected = self.advance_job(unit, new);
         if !expected {
             self.follow(unit, old, new);
@@ -51,7 +54,9 @@ impl Step<'_> {
 
     /// Ends the unit's job if the change is what it waited for. Returns whether a job accounts for the change.
     fn advance_job(&mut self, unit: UnitId, new: ActiveState) -> bool {
-        let Some(job) = self.state.job_of(unit) else { return false };
+        let Some(job) = self.state.job_of(unit) else {
+            return false;
+        };
         let (id, job_type) = (job.id, job.job_type);
         let running = matches!(job.phase, JobPhase::Running { .. });
         let end = |step: &mut Self, result| step.pending.push_back(Pending::Finish(id, result));
@@ -97,8 +102,13 @@ impl Step<'_> {
         if !rising && !falling {
             return;
         }
-        let edges: Vec<(DepKind, UnitId)> =
-            self.state.unit(unit).edges().iter().map(|edge| (edge.kind, edge.to)).collect();
+        let edges: Vec<(DepKind, UnitId)> = self
+            .state
+            .unit(unit)
+            .edges()
+            .iter()
+            .map(|edge| (edge.kind, edge.to))
+            .collect();
         for (kind, other) in edges {
             let state = self.state.unit(other).active();
             let origin = Origin::Dependency { unit, kind };
@@ -124,7 +134,7 @@ impl Step<'_> {
     }
 
     /// Sockets, timers, paths and automounts look at what they trigger.
-    fn tell_triggers(&mut self, unit: UnitId) {
+    pub(super) fn tell_triggers(&mut self, unit: UnitId) {
         let record = self.state.unit(unit);
         let input = Input::TriggeredChanged {
             active: record.active(),
@@ -136,13 +146,19 @@ impl Step<'_> {
         };
         let triggers: Vec<UnitId> = record.deps(DepKind::TriggeredBy).collect();
         for trigger in triggers {
-            self.pending.push_back(Pending::Deliver(trigger, input.clone()));
+            self.pending
+                .push_back(Pending::Deliver(trigger, input.clone()));
         }
     }
 
     fn recheck_neighbours(&mut self, unit: UnitId, new: ActiveState) {
-        let edges: Vec<(DepKind, UnitId)> =
-            self.state.unit(unit).edges().iter().map(|edge| (edge.kind, edge.to)).collect();
+        let edges: Vec<(DepKind, UnitId)> = self
+            .state
+            .unit(unit)
+            .edges()
+            .iter()
+            .map(|edge| (edge.kind, edge.to))
+            .collect();
         for (kind, other) in edges {
             for effect in kind.effects() {
                 match effect {
@@ -160,25 +176,36 @@ impl Step<'_> {
         }
     }
 
+    /// The rules that hold off while a unit has a job are looked at when it has none any more.
+    pub(super) fn recheck_own_rules(&mut self, unit: UnitId) {
+        self.start_if_upheld(unit);
+        self.stop_if_unbound(unit);
+        self.stop_if_unneeded(unit);
+    }
+
     fn stop_if_unbound(&mut self, unit: UnitId) {
         let record = self.state.unit(unit);
         if record.active().is_down_or_falling() || record.job.is_some() {
             return;
         }
-        let lost = record.with_effect(Effect::NeedsOtherActive).find(|(_, other)| {
-            self.state.unit(*other).active().is_down() && self.state.unit(*other).job.is_none()
-        });
+        let lost = record
+            .with_effect(Effect::NeedsOtherActive)
+            .find(|(_, other)| {
+                self.state.unit(*other).active().is_down() && self.state.unit(*other).job.is_none()
+            });
         if let Some((kind, other)) = lost {
-            let origin = Origin::Dependency { unit: other, kind: kind.inverse() };
-            self.want_later(unit, JobVerb::Stop, JobMode::Replace, origin);
+            let origin = Origin::Dependency {
+                unit: other,
+                kind: kind.inverse(),
+            };
+            self.want_by_rule(unit, JobVerb::Stop, JobMode::Replace, origin);
         }
     }
 
     fn stop_if_unneeded(&mut self, unit: UnitId) {
         let record = self.state.unit(unit);
-        let candidate = record.settings().stop_when_unneeded
-            && record.active().is_up()
-            && record.job.is_none();
+        let candidate =
+            record.settings().stop_when_unneeded && record.active().is_up() && record.job.is_none();
         if !candidate {
             return;
         }
@@ -191,7 +218,7 @@ impl Step<'_> {
         });
         if !needed {
             let origin = Origin::Rule("StopWhenUnneeded".into());
-            self.want_later(unit, JobVerb::Stop, JobMode::Fail, origin);
+            self.want_by_rule(unit, JobVerb::Stop, JobMode::Fail, origin);
         }
     }
 
@@ -204,8 +231,31 @@ impl Step<'_> {
             .with_effect(Effect::StartedWhileOtherUp)
             .find(|(_, other)| self.state.unit(*other).active().is_up());
         if let Some((kind, other)) = by {
-            let origin = Origin::Dependency { unit: other, kind: kind.inverse() };
-            self.want_later(unit, JobVerb::Start, JobMode::Fail, origin);
+            let origin = Origin::Dependency {
+                unit: other,
+                kind: kind.inverse(),
+            };
+            self.want_by_rule(unit, JobVerb::Start, JobMode::Fail, origin);
         }
     }
+
+    /// A rule that looks at a unit again and again (Upholds, BindsTo, StopWhenUnneeded) may contradict another one, or what
+    /// it wants may fail at once: so often in so long a time, and the unit is left alone until somebody acts on it.
+    fn want_by_rule(&mut self, unit: UnitId, verb: JobVerb, mode: JobMode, origin: Origin) {
+        let now = self.state.now.monotonic;
+        let record = self.state.unit_mut(unit);
+        if record.by_rule.would_exceed(RULE_LIMIT, now) {
+            let verb = verb.as_str();
+            let message = format!("A {verb} that its dependencies ask for failed too often.");
+            return self.log(Severity::Warning, unit, message);
+        }
+        record.by_rule.count(RULE_LIMIT, now);
+        self.want_later(unit, verb, mode, origin);
+    }
 }
+
+/// How often dependencies alone may start or stop a unit.
+const RULE_LIMIT: RateLimit = RateLimit {
+    interval: Span::secs(10),
+    burst: 16,
+};

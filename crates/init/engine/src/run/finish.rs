@@ -11,11 +11,15 @@ use crate::spec::EmergencyAction;
 impl Step<'_> {
     /// Ends a job with a result.
     pub(super) fn finish(&mut self, id: JobId, result: JobResult) {
-        let Some(job) = self.state.job(id) else { return };
+        let Some(job) = self.state.job(id) else {
+            return;
+        };
         if result == JobResult::Done && job.job_type == JobType::Restart {
             return self.turn_restart_into_start(id);
         }
-        let Some(job) = self.state.take_job(id) else { return };
+        let Some(job) = self.state.take_job(id) else {
+            return;
+        };
         if result == JobResult::Timeout {
             let action = self.state.unit(job.unit).settings().job_timeout_action;
             let message = format!("The {} job took too long.", job.job_type.as_str());
@@ -37,8 +41,20 @@ impl Step<'_> {
 
     /// A job has left the queue.
     pub(super) fn ended(&mut self, job: Job, result: JobResult) {
-        let Job { id, unit, job_type, waiters, .. } = job;
-        self.act(Do::JobEnded { job: id, unit, job_type, result, waiters });
+        let Job {
+            id,
+            unit,
+            job_type,
+            waiters,
+            ..
+        } = job;
+        self.act(Do::JobEnded {
+            job: id,
+            unit,
+            job_type,
+            result,
+            waiters,
+        });
         let up = self.state.unit(unit).active().is_up();
         let starting = matches!(job_type, JobType::Start | JobType::VerifyActive);
         if !result.is_good() && result != JobResult::Canceled {
@@ -52,9 +68,15 @@ impl Step<'_> {
         } else if result == JobResult::Canceled && starting {
             self.fail_dependents(unit, Effect::PropagateStartFailure);
         }
-        if matches!(result, JobResult::Timeout | JobResult::Dependency) && job_type == JobType::Start
+        if matches!(result, JobResult::Timeout | JobResult::Dependency)
+            && job_type == JobType::Start
         {
             self.start_on_failure(unit);
+        }
+        self.recheck_own_rules(unit);
+        // A start that ended without any change of state must not leave its trigger waiting for one.
+        if starting {
+            self.tell_triggers(unit);
         }
         self.ready_neighbours(unit);
     }
@@ -69,7 +91,8 @@ impl Step<'_> {
             .map(|job| job.id)
             .collect();
         for job in dependents {
-            self.pending.push_back(Pending::Finish(job, JobResult::Dependency));
+            self.pending
+                .push_back(Pending::Finish(job, JobResult::Dependency));
         }
     }
 
@@ -96,7 +119,11 @@ impl Step<'_> {
 
     pub(super) fn emergency(&mut self, unit: UnitId, action: EmergencyAction, reason: &str) {
         if action != EmergencyAction::None {
-            self.act(Do::Emergency { action, unit, reason: reason.into() });
+            self.act(Do::Emergency {
+                action,
+                unit,
+                reason: reason.into(),
+            });
         }
     }
 }

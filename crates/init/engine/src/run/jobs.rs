@@ -13,13 +13,21 @@ impl EngineState {
     /// The jobs that must end before this one may begin, with the dependency that says so.
     #[must_use]
     pub fn waits_of(&self, job: JobId) -> Vec<(DepKind, JobId)> {
-        let Some(job) = self.jobs.get(&job) else { return Vec::new() };
-        let this = Ordered { job_type: job.job_type, ignore_order: job.ignore_order };
+        let Some(job) = self.jobs.get(&job) else {
+            return Vec::new();
+        };
+        let this = Ordered {
+            job_type: job.job_type,
+            ignore_order: job.ignore_order,
+        };
         let record = self.unit(job.unit);
         let mut waits = Vec::new();
         for kind in [DepKind::After, DepKind::Before] {
             for other in record.deps(kind).filter_map(|unit| self.job_of(unit)) {
-                let that = Ordered { job_type: other.job_type, ignore_order: other.ignore_order };
+                let that = Ordered {
+                    job_type: other.job_type,
+                    ignore_order: other.ignore_order,
+                };
                 if waits_for(this, kind, that) {
                     waits.push((kind, other.id));
                 }
@@ -33,15 +41,21 @@ impl Step<'_> {
     /// The jobs of units that this one is ordered against may be able to run now.
     pub(super) fn ready_neighbours(&mut self, unit: UnitId) {
         let record = self.state.unit(unit);
-        let neighbours = record.deps(DepKind::Before).chain(record.deps(DepKind::After));
-        let jobs: Vec<JobId> = neighbours.filter_map(|other| self.state.unit(other).job).collect();
+        let neighbours = record
+            .deps(DepKind::Before)
+            .chain(record.deps(DepKind::After));
+        let jobs: Vec<JobId> = neighbours
+            .filter_map(|other| self.state.unit(other).job)
+            .collect();
         self.ready.extend(jobs);
         self.ready.extend(self.state.unit(unit).job);
     }
 
     /// Begins a job if nothing must come first.
     pub(super) fn try_run(&mut self, id: JobId) {
-        let Some(job) = self.state.job(id) else { return };
+        let Some(job) = self.state.job(id) else {
+            return;
+        };
         if job.phase != JobPhase::Waiting || !self.state.waits_of(id).is_empty() {
             return;
         }
@@ -52,12 +66,16 @@ impl Step<'_> {
             JobType::VerifyActive => match active {
                 state if state.is_up() => self.done(id),
                 ActiveState::Activating => {}
-                _ => self.pending.push_back(Pending::Finish(id, JobResult::Invalid)),
+                _ => self
+                    .pending
+                    .push_back(Pending::Finish(id, JobResult::Invalid)),
             },
             JobType::Reload => match active {
                 ActiveState::Active => self.run_with(id, unit, Input::Reload),
                 ActiveState::Reloading | ActiveState::Activating => {}
-                _ => self.pending.push_back(Pending::Finish(id, JobResult::Invalid)),
+                _ => self
+                    .pending
+                    .push_back(Pending::Finish(id, JobResult::Invalid)),
             },
             JobType::Stop | JobType::Restart => match active {
                 state if state.is_down() => self.done(id),
@@ -97,19 +115,27 @@ impl Step<'_> {
         if record.load != LoadState::Loaded {
             let message = format!("Cannot start: the unit is {}.", record.load.as_str());
             self.log(Severity::Error, unit, message);
-            return self.pending.push_back(Pending::Finish(id, JobResult::Failed));
+            return self
+                .pending
+                .push_back(Pending::Finish(id, JobResult::Failed));
         }
         if let Some(missing) = self.missing_binding(unit) {
             let message = format!("Cannot start: it is bound to {missing}, which is not active.");
             self.log(Severity::Error, unit, message);
-            return self.pending.push_back(Pending::Finish(id, JobResult::Dependency));
+            return self
+                .pending
+                .push_back(Pending::Finish(id, JobResult::Dependency));
         }
         let record = self.state.unit(unit);
         let limit = record.settings().start_limit;
         if record.starts.would_exceed(limit, self.state.now.monotonic) {
             return self.hit_start_limit(id, unit);
         }
-        if record.spec.as_ref().is_some_and(|spec| !spec.checks.is_empty()) {
+        if record
+            .spec
+            .as_ref()
+            .is_some_and(|spec| !spec.checks.is_empty())
+        {
             if let Some(job) = self.state.jobs.get_mut(&id) {
                 job.phase = JobPhase::Checking;
             }
@@ -139,8 +165,10 @@ impl Step<'_> {
         );
         self.log(Severity::Error, unit, message);
         self.emergency(unit, action, "its start limit was hit");
-        self.pending.push_back(Pending::Deliver(unit, Input::StartLimitHit));
-        self.pending.push_back(Pending::Finish(id, JobResult::Failed));
+        self.pending
+            .push_back(Pending::Deliver(unit, Input::StartLimitHit));
+        self.pending
+            .push_back(Pending::Finish(id, JobResult::Failed));
     }
 
     fn start(&mut self, id: JobId, unit: UnitId) {
@@ -155,12 +183,20 @@ impl Step<'_> {
 
     /// The executor has looked at the checks of a unit.
     pub(super) fn checked(&mut self, unit: UnitId, verdicts: &[bool]) {
-        let Some(record) = self.state.get(unit) else { return };
+        let Some(record) = self.state.get(unit) else {
+            return;
+        };
         let Some(id) = record.job else { return };
-        if self.state.job(id).is_none_or(|job| job.phase != JobPhase::Checking) {
+        if self
+            .state
+            .job(id)
+            .is_none_or(|job| job.phase != JobPhase::Checking)
+        {
             return;
         }
-        let Some(spec) = record.spec.as_ref() else { return };
+        let Some(spec) = record.spec.as_ref() else {
+            return;
+        };
         let outcome = CheckOutcome {
             at: self.state.now.monotonic,
             failed_condition: first_failed(&spec.checks, verdicts, false),
@@ -171,11 +207,21 @@ impl Step<'_> {
         let assert = outcome.failed_assert.map(text);
         self.state.unit_mut(unit).checked = Some(outcome);
         if let Some(text) = condition {
-            self.log(Severity::Info, unit, format!("Skipped: {text} does not hold."));
-            self.pending.push_back(Pending::Finish(id, JobResult::Skipped));
+            self.log(
+                Severity::Info,
+                unit,
+                format!("Skipped: {text} does not hold."),
+            );
+            self.pending
+                .push_back(Pending::Finish(id, JobResult::Skipped));
         } else if let Some(text) = assert {
-            self.log(Severity::Error, unit, format!("Failed: {text} does not hold."));
-            self.pending.push_back(Pending::Finish(id, JobResult::Assert));
+            self.log(
+                Severity::Error,
+                unit,
+                format!("Failed: {text} does not hold."),
+            );
+            self.pending
+                .push_back(Pending::Finish(id, JobResult::Assert));
         } else {
             self.start(id, unit);
         }
@@ -196,7 +242,9 @@ fn first_failed(checks: &[crate::spec::Check], verdicts: &[bool], asserts: bool)
     let mut triggers = of_kind().filter(|(_, check, _)| check.trigger).peekable();
     let triggered = triggers.peek().is_none() || triggers.any(|(_, _, held)| held);
     let failed = plain.or_else(|| {
-        (!triggered).then(|| of_kind().find(|(_, check, _)| check.trigger)).flatten()
+        (!triggered)
+            .then(|| of_kind().find(|(_, check, _)| check.trigger))
+            .flatten()
     });
     failed.and_then(|(at, _, _)| u16::try_from(at).ok())
 }

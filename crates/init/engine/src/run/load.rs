@@ -56,7 +56,8 @@ impl Step<'_> {
         if spec.is_some() || record.active().is_down() {
             record.spec = spec;
         }
-        self.pending.push_back(Pending::Deliver(id, Input::Reloaded));
+        self.pending
+            .push_back(Pending::Deliver(id, Input::Reloaded));
     }
 
     /// `alias` is another name of `unit`. Whatever was said about it so far is said about the unit.
@@ -83,8 +84,12 @@ impl Step<'_> {
         self.state.set_own_edges(from, &[]);
         for edge in edges.iter().filter(|edge| edge.theirs) {
             let other = self.state.unit(edge.to);
-            let mut own: Vec<(DepKind, UnitId)> =
-                other.edges().iter().filter(|edge| edge.mine).map(|e| (e.kind, e.to)).collect();
+            let mut own: Vec<(DepKind, UnitId)> = other
+                .edges()
+                .iter()
+                .filter(|edge| edge.mine)
+                .map(|e| (e.kind, e.to))
+                .collect();
             for (_, to) in &mut own {
                 if *to == from {
                     *to = into;
@@ -99,7 +104,9 @@ impl Step<'_> {
 
     pub(super) fn unload(&mut self, names: &[Box<str>]) {
         for name in names {
-            let Some(id) = self.state.find(name) else { continue };
+            let Some(id) = self.state.find(name) else {
+                continue;
+            };
             let record = self.state.unit_mut(id);
             record.load = LoadState::NotFound;
             if record.active().is_down() && record.job.is_none() {

@@ -54,8 +54,11 @@ impl EngineState {
     /// Never: every part of the state can be written as JSON.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec(&Envelope { version: STATE_VERSION, state: self })
-            .expect("every part of the state can be written as JSON")
+        serde_json::to_vec(&Envelope {
+            version: STATE_VERSION,
+            state: self,
+        })
+        .expect("every part of the state can be written as JSON")
     }
 
     /// Reads what [`encode`](Self::encode) wrote, by this or an earlier version.
@@ -70,14 +73,17 @@ impl EngineState {
         }
         let OwnedEnvelope { state } =
             serde_json::from_slice(bytes).map_err(DecodeStateError::Malformed)?;
-        state.check().map_err(|what| DecodeStateError::Inconsistent { what })?;
+        state
+            .check()
+            .map_err(|what| DecodeStateError::Inconsistent { what })?;
         Ok(state)
     }
 
     /// Whether every id names something, and every edge and job is known at both ends.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (name, id) in &self.names {
-            self.get(*id).ok_or_else(|| format!("{name} names an empty slot"))?;
+            self.get(*id)
+                .ok_or_else(|| format!("{name} names an empty slot"))?;
         }
         for (id, unit) in self.units() {
             if self.find(&unit.name) != Some(id) {

@@ -26,10 +26,14 @@ impl EngineState {
         if let Some(id) = self.names.get(name) {
             return *id;
         }
-        let slot = self.units.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.units.push(None);
-            self.units.len() - 1
-        });
+        let slot = self
+            .units
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or_else(|| {
+                self.units.push(None);
+                self.units.len() - 1
+            });
         let id = UnitId(u32::try_from(slot).expect("fewer than 2^32 units"));
         self.units[slot] = Some(UnitRecord::stub(name));
         self.names.insert(name.into(), id);
@@ -38,8 +42,13 @@ impl EngineState {
 
     /// Replaces the edges that `from`'s own settings ask for.
     pub(crate) fn set_own_edges(&mut self, from: UnitId, wanted: &[(DepKind, UnitId)]) {
-        let old: Vec<Edge> =
-            self.unit(from).edges.iter().filter(|edge| edge.mine).copied().collect();
+        let old: Vec<Edge> = self
+            .unit(from)
+            .edges
+            .iter()
+            .filter(|edge| edge.mine)
+            .copied()
+            .collect();
         for edge in old {
             self.unmark(from, edge.kind, edge.to);
         }
@@ -58,15 +67,29 @@ impl EngineState {
     fn unmark(&mut self, from: UnitId, kind: DepKind, to: UnitId) {
         edge_mut(self.unit_mut(from), kind, to).mine = false;
         edge_mut(self.unit_mut(to), kind.inverse(), from).theirs = false;
-        self.unit_mut(from).edges.retain(|edge| edge.mine || edge.theirs);
-        self.unit_mut(to).edges.retain(|edge| edge.mine || edge.theirs);
+        self.unit_mut(from)
+            .edges
+            .retain(|edge| edge.mine || edge.theirs);
+        self.unit_mut(to)
+            .edges
+            .retain(|edge| edge.mine || edge.theirs);
     }
 }
 
 fn edge_mut(unit: &mut UnitRecord, kind: DepKind, to: UnitId) -> &mut Edge {
-    let at = unit.edges.binary_search_by_key(&(kind, to), |edge| (edge.kind, edge.to));
+    let at = unit
+        .edges
+        .binary_search_by_key(&(kind, to), |edge| (edge.kind, edge.to));
     let at = at.unwrap_or_else(|at| {
-        unit.edges.insert(at, Edge { kind, to, mine: false, theirs: false });
+        unit.edges.insert(
+            at,
+            Edge {
+                kind,
+                to,
+                mine: false,
+                theirs: false,
+            },
+        );
         at
     });
     &mut unit.edges[at]

@@ -54,13 +54,21 @@ pub(super) fn draft(state: &EngineState, wanted: &Wanted) -> Draft {
         anchor: None,
         remarks: Vec::new(),
     };
-    let alone =
-        matches!(wanted.mode, JobMode::IgnoreDependencies | JobMode::IgnoreRequirements);
+    let alone = matches!(
+        wanted.mode,
+        JobMode::IgnoreDependencies | JobMode::IgnoreRequirements
+    );
     let Some(job_type) = wanted.verb.settle(state.unit(wanted.unit).active()) else {
         return draft;
     };
     let mut open = VecDeque::new();
-    let anchor = draft.add(state, wanted.unit, job_type, wanted.origin.clone(), &mut open);
+    let anchor = draft.add(
+        state,
+        wanted.unit,
+        job_type,
+        wanted.origin.clone(),
+        &mut open,
+    );
     draft.anchor = Some(anchor);
     if alone {
         return draft;
@@ -97,7 +105,13 @@ impl Draft {
             None
         };
         let at = self.nodes.len();
-        self.nodes.push(Node { unit, job_type, origin, wants: Vec::new(), blocked });
+        self.nodes.push(Node {
+            unit,
+            job_type,
+            origin,
+            wants: Vec::new(),
+            blocked,
+        });
         self.index.insert((unit, job_type), at);
         open.push_back(at);
         at
@@ -127,7 +141,10 @@ impl Draft {
         open: &mut VecDeque<usize>,
     ) {
         let target = self.add(state, to, job_type, origin, open);
-        self.nodes[from].wants.push(Link { to: target, strict: false });
+        self.nodes[from].wants.push(Link {
+            to: target,
+            strict: false,
+        });
     }
 
     /// `triggering`: whatever could start the unit again is stopped with it.
@@ -135,7 +152,10 @@ impl Draft {
         let unit = self.nodes[anchor].unit;
         for trigger in state.unit(unit).deps(DepKind::TriggeredBy) {
             if !state.unit(trigger).active().is_down() || state.unit(trigger).job.is_some() {
-                let origin = Origin::Dependency { unit, kind: DepKind::TriggeredBy };
+                let origin = Origin::Dependency {
+                    unit,
+                    kind: DepKind::TriggeredBy,
+                };
                 self.link_from(state, anchor, trigger, JobType::Stop, origin, open);
             }
         }
@@ -158,8 +178,9 @@ impl Draft {
         for (id, unit) in state.units() {
             let settings = unit.settings();
             let idle = unit.active().is_down() && unit.job.is_none();
-            let kept_by_trigger =
-                unit.deps(DepKind::TriggeredBy).any(|trigger| wanted.contains(&trigger));
+            let kept_by_trigger = unit
+                .deps(DepKind::TriggeredBy)
+                .any(|trigger| wanted.contains(&trigger));
             if !(wanted.contains(&id)
                 || idle
                 || settings.ignore_on_isolate
@@ -223,13 +244,18 @@ fn applicable(state: &EngineState, unit: UnitId, job_type: JobType) -> bool {
     match job_type {
         JobType::Start | JobType::VerifyActive => true,
         JobType::Stop | JobType::Restart => !record.settings().perpetual,
-        JobType::Reload => record.spec.as_ref().is_some_and(|spec| spec.kind.can_reload()),
+        JobType::Reload => record
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.kind.can_reload()),
     }
 }
 
 /// Blocks what wants strictly what cannot be planned, and refuses if that reaches the request itself.
 pub(super) fn drop_infeasible(state: &EngineState, draft: &mut Draft) -> Result<(), Refusal> {
-    let Some(anchor) = draft.anchor else { return Ok(()) };
+    let Some(anchor) = draft.anchor else {
+        return Ok(());
+    };
     // A stop or reload that a unit cannot do is no obstacle for who propagates it: nothing is lost by leaving it out.
     let blocked = (0..draft.nodes.len())
         .filter(|at| match draft.nodes[*at].blocked {
@@ -251,7 +277,9 @@ pub(super) fn drop_infeasible(state: &EngineState, draft: &mut Draft) -> Result<
                 && draft.nodes[at].blocked.is_none()
             {
                 let why = refusal(state, draft, link.to);
-                draft.remarks.push((draft.nodes[at].unit, format!("Left out: {why}")));
+                draft
+                    .remarks
+                    .push((draft.nodes[at].unit, format!("Left out: {why}")));
             }
         }
     }
@@ -287,7 +315,9 @@ impl Draft {
 
     /// Does without the jobs of a unit, and without whatever wants them strictly.
     pub(super) fn give_up(&mut self, unit: UnitId, remark: String) {
-        let victims = (0..self.nodes.len()).filter(|at| self.nodes[*at].unit == unit).collect();
+        let victims = (0..self.nodes.len())
+            .filter(|at| self.nodes[*at].unit == unit)
+            .collect();
         self.sacrifice(victims, unit, remark);
     }
 }
@@ -303,10 +333,17 @@ fn refusal(state: &EngineState, draft: &Draft, from: usize) -> Refusal {
                 path.push(state.name(draft.nodes[at].unit));
             }
             Some(Block::Load(load)) => {
-                return Refusal::NotUsable { unit: state.name(node.unit), load: *load, path };
+                return Refusal::NotUsable {
+                    unit: state.name(node.unit),
+                    load: *load,
+                    path,
+                };
             }
             Some(Block::NotApplicable | Block::Sacrificed) | None => {
-                return Refusal::NotApplicable { unit: state.name(node.unit), job: node.job_type };
+                return Refusal::NotApplicable {
+                    unit: state.name(node.unit),
+                    job: node.job_type,
+                };
             }
         }
     }
@@ -324,7 +361,9 @@ pub(super) fn merge(
         drop_others: matches!(wanted.mode, JobMode::Isolate | JobMode::Flush),
         remarks: Vec::new(),
     };
-    let Some(anchor) = draft.anchor else { return Ok(plan) };
+    let Some(anchor) = draft.anchor else {
+        return Ok(plan);
+    };
     let needed = reachable(draft, anchor, |link| link.strict);
     loop {
         let alive = reachable(draft, anchor, |_| true);
@@ -379,9 +418,15 @@ fn settle_units(
     let mut jobs = BTreeMap::new();
     for (unit, nodes) in by_unit {
         let active = state.unit(*unit).active();
-        let stop = nodes.iter().copied().find(|at| draft.nodes[*at].job_type == JobType::Stop);
-        let rest: Vec<usize> =
-            nodes.iter().copied().filter(|at| draft.nodes[*at].job_type != JobType::Stop).collect();
+        let stop = nodes
+            .iter()
+            .copied()
+            .find(|at| draft.nodes[*at].job_type == JobType::Stop);
+        let rest: Vec<usize> = nodes
+            .iter()
+            .copied()
+            .filter(|at| draft.nodes[*at].job_type != JobType::Stop)
+            .collect();
         if let (Some(stop), Some(first)) = (stop, rest.first().copied()) {
             let stop_needed = needed[stop];
             let up_needed = rest.iter().find(|at| needed[**at]).copied();
@@ -426,7 +471,13 @@ fn reachable(draft: &Draft, anchor: usize, follow: impl Fn(&Link) -> bool) -> Ve
         if draft.nodes[at].blocked.is_some() || std::mem::replace(&mut seen[at], true) {
             continue;
         }
-        open.extend(draft.nodes[at].wants.iter().filter(|link| follow(link)).map(|link| link.to));
+        open.extend(
+            draft.nodes[at]
+                .wants
+                .iter()
+                .filter(|link| follow(link))
+                .map(|link| link.to),
+        );
     }
     seen
 }

@@ -1,9 +1,9 @@
 //! The last steps of a plan: leave out what is done already, refuse what may not be replaced, and queue the rest.
 
 use super::{Plan, Refusal};
+use crate::ids::{JobId, UnitId};
 use crate::ids::{RequestId, Time};
 use crate::job::{Job, JobMode, JobPhase, JobResult, Origin};
-use crate::ids::{JobId, UnitId};
 use crate::state::EngineState;
 
 /// Leaves out jobs whose unit is already as they want it, unless another job is about to change that.
@@ -31,7 +31,9 @@ pub(super) fn check_replaceable(
     mode: JobMode,
 ) -> Result<(), Refusal> {
     for (unit, planned) in &plan.jobs {
-        let Some(queued) = state.job_of(*unit) else { continue };
+        let Some(queued) = state.job_of(*unit) else {
+            continue;
+        };
         let conflicts = queued.job_type.merge(planned.job_type).is_none();
         if conflicts && (mode == JobMode::Fail || queued.irreversible) {
             return Err(Refusal::InTheWay {
@@ -70,7 +72,9 @@ impl EngineState {
                 .map(|job| job.id)
                 .collect();
             for job in others {
-                installed.ended.extend(self.take_job(job).map(|job| (job, JobResult::Canceled)));
+                installed
+                    .ended
+                    .extend(self.take_job(job).map(|job| (job, JobResult::Canceled)));
             }
         }
         for (unit, planned) in &plan.jobs {
@@ -98,7 +102,10 @@ impl EngineState {
         let active = self.unit(unit).active();
         if let Some(queued) = self.unit(unit).job {
             let job = self.jobs.get_mut(&queued).expect("a unit's job is queued");
-            let merged = job.job_type.merge(planned.job_type).and_then(|verb| verb.settle(active));
+            let merged = job
+                .job_type
+                .merge(planned.job_type)
+                .and_then(|verb| verb.settle(active));
             if let Some(merged) = merged {
                 let running = matches!(job.phase, JobPhase::Running { .. } | JobPhase::Checking);
                 if !(running && job.job_type.covers(planned.job_type)) {

@@ -70,7 +70,9 @@ pub(super) fn find_victim(
         .filter_map(|unit| plan.jobs.get(unit).map(|job| (job, *unit)))
         .filter(|(job, unit)| !job.needed && *unit != plan.anchor)
         .min_by_key(|(job, unit)| (job.rank(), state.name(*unit)));
-    let Some((job, victim)) = weakest else { return Err(Refusal::Cycle(names)) };
+    let Some((job, victim)) = weakest else {
+        return Err(Refusal::Cycle(names));
+    };
     let remark = format!(
         "Ordering cycle: {}. The {} job of {} is dropped to break it.",
         names.join(" -> "),
