@@ -44,6 +44,14 @@ impl<F: UnitFs> Installer<'_, F> {
     /// The state of a unit file, `None` if there is none.
     pub fn state(&mut self, name: &UnitName) -> Option<UnitFileState> {
         let index = self.loader.index();
+        // A link from an instance to a template of another name stands for that template's instance.
+        if let (Some(target), Some(instance)) = (index.alias_of(name), name.instance())
+            && target.is_template()
+            && target.prefix() != name.prefix()
+            && let Ok(instance) = target.with_instance(instance)
+        {
+            return self.state(&instance);
+        }
         let alias = index
             .alias_of(name)
             .is_some_and(|target| !target.is_template());
@@ -206,8 +214,9 @@ impl<F: UnitFs> Installer<'_, F> {
         }
         let entry = base_name(path);
         let same_name = entry == name.as_str();
-        let leads_to =
-            links_equal(self.fs(), &destination, file) || base_name(&destination) == name.as_str();
+        // The file of an instance is its template's, which the other instances share.
+        let same_file = !name.is_instance() && links_equal(self.fs(), &destination, file);
+        let leads_to = same_file || base_name(&destination) == name.as_str();
         if top && same_name {
             hits.same_name |= !below_file;
         } else if same_name || leads_to {

@@ -71,13 +71,13 @@ impl<'t> Parser<'_, 't> {
     fn run(&mut self, bytes: &'t [u8]) {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut joined: Option<Vec<u8>> = None;
-        let mut lines = Lines { rest: bytes };
+        let lines = Lines { rest: bytes };
         let mut number = 0u32;
         let mut broken = false;
-        while let Some(line) = lines.next() {
+        for line in lines {
             number = number.saturating_add(1);
-            let line = trim_start(line);
-            if matches!(line.first(), Some(b'#' | b';')) {
+            // Blanks before a comment do not count; in a continued value they do.
+            if matches!(trim_start(line).first(), Some(b'#' | b';')) {
                 continue;
             }
             if line.len() + joined.as_ref().map_or(0, Vec::len) > MAX_LINE {
@@ -292,7 +292,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read(text: &[u8]) -> (Vec<(String, String, String, u32)>, Vec<String>, bool) {
+    /// Section, key, value and line.
+    type Row = (String, String, String, u32);
+
+    fn read(text: &[u8]) -> (Vec<Row>, Vec<String>, bool) {
         let mut diagnostics = Diagnostics::default();
         let file: Arc<str> = "a.service".into();
         let parsed = parse(text, &file, &mut diagnostics);
@@ -336,10 +339,10 @@ mod tests {
 
     #[test]
     fn a_backslash_joins_lines_and_becomes_a_space() {
-        assert_eq!(values("[A]\nK=a\\\n  b\n"), ["K=a b"]);
+        assert_eq!(values("[A]\nK=a\\\n  b\n"), ["K=a   b"]);
         assert_eq!(
             values("[A]\nK=a \\\n# not this\n   ; nor this\n b\\\nc\n"),
-            ["K=a  b c"]
+            ["K=a   b c"]
         );
         // An even number of backslashes is an escaped one.
         assert_eq!(values("[A]\nK=a\\\\\nL=b\n"), ["K=a\\\\", "L=b"]);

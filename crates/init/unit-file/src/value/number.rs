@@ -258,7 +258,7 @@ impl Limit {
     /// # Errors
     /// It is neither a positive number, a share nor `infinity`.
     pub fn parse_tasks(text: &str) -> Result<Self, ValueError> {
-        let limit = Self::parse(text, |text| narrow::<u64>(text))?;
+        let limit = Self::parse(text, narrow::<u64>)?;
         match limit {
             Self::Absolute(0) => Err(ValueError::range(text, "at least 1")),
             _ => Ok(limit),
