@@ -177,13 +177,7 @@ impl Mount {
         }
     }
 
-    fn run(
-        &mut self,
-        state: MountState,
-        kind: ExecKind,
-        spec: &MountSpec,
-        tools: &mut Tools<'_>,
-    ) {
+    fn run(&mut self, state: MountState, kind: ExecKind, spec: &MountSpec, tools: &mut Tools<'_>) {
         self.state = state;
         tools.arm(DeadlineKind::Step, spec.timeout);
         self.control.run(CommandRef { kind, index: 0 }, tools);

@@ -204,12 +204,7 @@ impl Timer {
         moments.min()
     }
 
-    fn calendar_computed(
-        &mut self,
-        at: &[Option<i64>],
-        spec: &TimerSpec,
-        tools: &mut Tools<'_>,
-    ) {
+    fn calendar_computed(&mut self, at: &[Option<i64>], spec: &TimerSpec, tools: &mut Tools<'_>) {
         self.next_real = at.iter().flatten().min().map(|at| {
             // What was missed counts from now, so that the random delay still spreads it.
             let at = (*at).max(self.started.real);
@@ -308,7 +303,8 @@ impl Timer {
 
 /// Whether what is triggered decides about the next moment.
 fn depends_on_unit(spec: &TimerSpec) -> bool {
-    let by_unit = |base: &TimerBase| matches!(base, TimerBase::UnitActive | TimerBase::UnitInactive);
+    let by_unit =
+        |base: &TimerBase| matches!(base, TimerBase::UnitActive | TimerBase::UnitInactive);
     spec.monotonic.iter().any(|(base, _)| by_unit(base))
 }
 

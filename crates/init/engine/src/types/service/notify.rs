@@ -59,7 +59,13 @@ impl Act<'_> {
             self.service.state,
             Start | StartPost | Running | Reload | ReloadSignal | ReloadNotify
         );
-        if !up || self.service.main.as_ref().is_some_and(|main| main.pid == pid) {
+        if !up
+            || self
+                .service
+                .main
+                .as_ref()
+                .is_some_and(|main| main.pid == pid)
+        {
             return;
         }
         let old = self.service.main.take().or(self.service.control.clone());
@@ -130,7 +136,12 @@ impl Act<'_> {
         if count == 0 {
             return;
         }
-        match self.service.stored.iter_mut().find(|stored| stored.name == fds.name) {
+        match self
+            .service
+            .stored
+            .iter_mut()
+            .find(|stored| stored.name == fds.name)
+        {
             Some(stored) => stored.count += count,
             None => self.service.stored.push(StoredName {
                 name: fds.name.clone(),

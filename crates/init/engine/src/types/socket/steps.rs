@@ -105,10 +105,7 @@ impl Act<'_, '_> {
             judge(status)
         };
         let well = outcome == Outcome::Success;
-        let in_list = matches!(
-            self.socket.state,
-            StartPre | StartPost | StopPre | StopPost
-        );
+        let in_list = matches!(self.socket.state, StartPre | StartPost | StopPre | StopPost);
         if in_list && well && self.run(command.kind, command.index.saturating_add(1)) {
             return;
         }
