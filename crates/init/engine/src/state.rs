@@ -25,6 +25,9 @@ pub use edges::Edge;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineState {
     pub(crate) units: Vec<Option<UnitRecord>>,
+    /// Slots whose unit was forgotten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) vacant: Vec<UnitId>,
     /// Every name and alias.
     pub(crate) names: BTreeMap<Box<str>, UnitId>,
     pub(crate) jobs: BTreeMap<JobId, Job>,

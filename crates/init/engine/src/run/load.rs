@@ -97,9 +97,7 @@ impl Step<'_> {
             }
             self.state.set_own_edges(edge.to, &own);
         }
-        let name = self.state.name(from);
-        self.state.names.remove(&name);
-        self.state.units[from.index()] = None;
+        self.state.vacate(from);
     }
 
     pub(super) fn unload(&mut self, names: &[Box<str>]) {
@@ -113,14 +111,9 @@ impl Step<'_> {
                 record.spec = None;
                 self.state.set_own_edges(id, &[]);
                 if self.state.unit(id).edges().is_empty() {
-                    self.forget(id);
+                    self.state.vacate(id);
                 }
             }
         }
-    }
-
-    fn forget(&mut self, id: UnitId) {
-        self.state.names.retain(|_, unit| *unit != id);
-        self.state.units[id.index()] = None;
     }
 }

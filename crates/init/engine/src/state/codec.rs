@@ -85,6 +85,11 @@ impl EngineState {
             self.get(*id)
                 .ok_or_else(|| format!("{name} names an empty slot"))?;
         }
+        for id in &self.vacant {
+            if self.units.get(id.index()).is_none_or(Option::is_some) {
+                return Err(format!("slot {id} is called vacant and is not"));
+            }
+        }
         for (id, unit) in self.units() {
             if self.find(&unit.name) != Some(id) {
                 return Err(format!("{} does not name its own slot", unit.name));

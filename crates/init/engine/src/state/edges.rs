@@ -26,18 +26,20 @@ impl EngineState {
         if let Some(id) = self.names.get(name) {
             return *id;
         }
-        let slot = self
-            .units
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or_else(|| {
-                self.units.push(None);
-                self.units.len() - 1
-            });
-        let id = UnitId(u32::try_from(slot).expect("fewer than 2^32 units"));
-        self.units[slot] = Some(UnitRecord::stub(name));
+        let id = self.vacant.pop().unwrap_or_else(|| {
+            self.units.push(None);
+            UnitId(u32::try_from(self.units.len() - 1).expect("fewer than 2^32 units"))
+        });
+        self.units[id.index()] = Some(UnitRecord::stub(name));
         self.names.insert(name.into(), id);
         id
+    }
+
+    /// Empties a slot that nothing points to any more.
+    pub(crate) fn vacate(&mut self, id: UnitId) {
+        self.names.retain(|_, unit| *unit != id);
+        self.units[id.index()] = None;
+        self.vacant.push(id);
     }
 
     /// Replaces the edges that `from`'s own settings ask for.
