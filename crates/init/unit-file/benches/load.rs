@@ -62,6 +62,13 @@ fn main() {
         assert_eq!(changed.count(), 0, "nothing changed in between");
         reloads.push(started.elapsed());
     }
+    // What units cost: many at once, so that the noise of the allocator does not count.
+    let before = resident_bytes();
+    let mut kept = Vec::new();
+    for _ in 0..5 {
+        kept.extend(names.iter().map(|name| loader.load(name).config));
+    }
+    let per_unit = resident_bytes().saturating_sub(before) / kept.len();
     times.sort_unstable();
     reloads.sort_unstable();
     println!("{} units, {bytes} bytes", names.len());
@@ -75,4 +82,16 @@ fn main() {
         reloads[reloads.len() / 2],
         reloads[0]
     );
+    println!(
+        "memory: {per_unit} bytes per unit, over {} units",
+        kept.len()
+    );
+}
+
+/// Resident memory of this process.
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<usize>().ok());
+    kib.unwrap_or(0) * 1024
 }

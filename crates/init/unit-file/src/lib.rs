@@ -40,7 +40,7 @@
 //!   long-running tasks.
 //! * Nothing is dropped in silence: what a file says either has an effect or causes a diagnostic with
 //!   file and line. Only sections and keys that begin with `X-` are skipped without one.
-//! * No input panics, and time grows with the length of the input. Lines end at 1 MiB, files at 16 MiB,
+//! * No input panics, and time grows with the length of the input. Lines end at 1 MiB, files at 4 MiB,
 //!   expanded values at 1 MiB, diagnostics at [`diagnostic::MAX_KEPT`] per unit (the rest are counted).
 //! * Units are compact: equal names are shared, lists of texts are one allocation, groups of rare settings
 //!   are [`config::Rare`].

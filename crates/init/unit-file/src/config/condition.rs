@@ -38,6 +38,9 @@ impl ConditionKind {
     }
 }
 
+/// Per unit; keeps resetting them cheap.
+const MAX_CONDITIONS: usize = 1024;
+
 /// One test that is made when a unit is to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
@@ -68,6 +71,9 @@ impl Condition {
         if text.is_empty() {
             list.retain(|condition| condition.assert != assert);
             return Ok(());
+        }
+        if list.len() >= MAX_CONDITIONS {
+            return Err(ValueError::range(text, "at most 1024 conditions").into());
         }
         let (trigger, rest) = strip(text, '|');
         let (negate, rest) = strip(rest, '!');

@@ -609,7 +609,7 @@ pub struct ExecContext {
     pub ignore_sigpipe: bool,
     /// A user that exists while the service runs.
     pub dynamic_user: bool,
-    /// Shared memory and queues of the user are removed at the end; `None` follows `dynamic_user`.
+    /// Shared memory and queues of the user are removed at the end.
     pub remove_ipc: bool,
     /// Resource limits of processes.
     pub limits: Vec<ResourceLimit>,

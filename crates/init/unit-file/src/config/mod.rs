@@ -407,7 +407,8 @@ impl UnitConfig {
         self.description.as_deref().unwrap_or(self.name.as_str())
     }
 
-    /// Removes doubled dependencies and gives spare memory back.
+    /// Merges what only the last of several lines decides, removes doubled dependencies and gives spare
+    /// memory back. Loading ends with this.
     pub fn compact(&mut self) {
         let mut seen = std::collections::HashSet::new();
         let mut unique = std::mem::take(&mut self.dependencies);
@@ -420,6 +421,15 @@ impl UnitConfig {
         self.drop_ins.shrink_to_fit();
         self.aliases.shrink_to_fit();
         self.reactions.compact();
+        if !self.exec.environment.0.is_empty() {
+            self.exec.environment.merge();
+        }
+        if !self.resources.ip_address_allow.0.is_empty()
+            || !self.resources.ip_address_deny.0.is_empty()
+        {
+            self.resources.ip_address_allow.normalize();
+            self.resources.ip_address_deny.normalize();
+        }
         self.exec.compact();
         self.kill.compact();
         self.resources.compact();

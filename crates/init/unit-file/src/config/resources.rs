@@ -117,6 +117,9 @@ pub struct DeviceValue {
     pub value: u64,
 }
 
+/// Per directive; keeps looking for doubled ones cheap.
+const MAX_DEVICES: usize = 1024;
+
 /// Numbers for devices; an empty value resets the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceValues(pub Vec<DeviceValue>);
@@ -135,6 +138,9 @@ impl DeviceValues {
         if text.is_empty() {
             self.0.clear();
             return Ok(());
+        }
+        if self.0.len() >= MAX_DEVICES {
+            return Err(ValueError::range(text, "at most 1024 devices").into());
         }
         let words = list_words(text)?;
         let [path, value] = words.as_slice() else {

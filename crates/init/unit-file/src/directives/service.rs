@@ -174,6 +174,9 @@ fn service_of<'a>(
     }
 }
 
+/// Per unit; keeps resetting them cheap.
+pub(super) const MAX_COMMANDS: usize = 1024;
+
 fn add_commands(
     unit: &mut UnitConfig,
     phase: CommandPhase,
@@ -183,6 +186,12 @@ fn add_commands(
     let mut added = Commands::new();
     added.assign(text, context)?;
     let service = service_of(unit, phase.as_str())?;
+    if service.commands.len() + added.len() > MAX_COMMANDS {
+        return Err(AssignError::Fatal(ValueError::range(
+            text,
+            "at most 1024 commands",
+        )));
+    }
     if added.is_empty() {
         service.commands.retain(|command| command.phase != phase);
     }

@@ -1,6 +1,6 @@
 //! Rows of `[Socket]`.
 
-use super::service::without_var_run;
+use super::service::{MAX_COMMANDS, without_var_run};
 use super::{Directive, Status, custom, typed_field, wrong_type};
 use crate::config::{SocketConfig, SocketPhase, UnitConfig, UnitKind};
 use crate::name::UnitType;
@@ -161,6 +161,12 @@ fn add_commands(
     let mut added = Commands::new();
     added.assign(text, context)?;
     let socket = socket_of(unit, phase.as_str())?;
+    if socket.commands.len() + added.len() > MAX_COMMANDS {
+        return Err(AssignError::Fatal(ValueError::range(
+            text,
+            "at most 1024 commands",
+        )));
+    }
     if added.is_empty() {
         socket.commands.retain(|(known, _)| *known != phase);
     }

@@ -14,7 +14,7 @@ pub use real::RealFs;
 use thiserror::Error;
 
 /// The largest file that is read.
-pub const MAX_FILE: u64 = 16 << 20;
+pub const MAX_FILE: u64 = 4 << 20;
 
 /// What an entry of a folder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,7 +76,7 @@ pub enum FsError {
         path: Box<str>,
     },
     /// It is longer than [`MAX_FILE`].
-    #[error("{path} is longer than 16 MiB")]
+    #[error("{path} is longer than 4 MiB")]
     TooLarge {
         /// Which.
         path: Box<str>,

@@ -15,7 +15,7 @@ mod view;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
-pub use preset::{PresetAction, PresetMode, PresetRules};
+pub use preset::{PresetAction, PresetMode, PresetRules, glob};
 pub use state::UnitFileState;
 use thiserror::Error;
 

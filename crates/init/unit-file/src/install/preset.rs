@@ -118,8 +118,10 @@ impl PresetRules {
     }
 }
 
-/// Shell patterns: `*`, `?`, `[a-z]`, `[!a-z]`. Linear in practice: one way back at a time.
-fn glob(pattern: &str, text: &str) -> bool {
+/// Whether a text fits a shell pattern with `*`, `?`, `[a-z]`, `[!a-z]`. Linear in practice: one way
+/// back at a time.
+#[must_use]
+pub fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);

@@ -364,3 +364,34 @@ fn loading_twice_gives_the_same_unit() {
         "doubled dependencies count once"
     );
 }
+
+#[test]
+fn time_grows_with_the_length_not_its_square() {
+    let lines = [
+        ("[Unit]", "After=a%.target\n"),
+        ("[Unit]", "ConditionPathExists=/%\nAssertHost=\n"),
+        ("[Service]", "Environment=A%=1\n"),
+        ("[Service]", "ExecStartPre=/bin/%\nExecStart=\n"),
+        ("[Service]", "IPAddressAllow=10.%.0.0/16\n"),
+        ("[Service]", "IOReadBandwidthMax=/dev/% 1M\n"),
+        ("[Service]", "Unknown%=1\n"),
+        ("[Service]", "LimitNOFILE=%\n"),
+        ("[Service]", "SystemCallFilter=~a%\n"),
+    ];
+    for (section, line) in lines {
+        let mut text = format!("{section}\n");
+        for n in 0..60_000 {
+            text.push_str(&line.replace('%', &(n % 250).to_string()));
+        }
+        let mut fs = MemoryFs::new();
+        fs.write(&format!("{LIB}/a.service"), text);
+        let started = std::time::Instant::now();
+        load(&fs, "a.service");
+        // A quadratic step needs minutes for this.
+        let took = started.elapsed();
+        assert!(
+            took < std::time::Duration::from_secs(20),
+            "{line} took {took:?}"
+        );
+    }
+}

@@ -3,11 +3,31 @@
 use super::words::{escaped_words, list_words};
 use super::{AssignError, Setting, ValueContext, ValueError, list::StrList};
 
-/// `NAME=value` assignments; a later one replaces an earlier one of the same name in its place.
+/// `NAME=value` assignments. After [`Environment::merge`], which loading ends with, a later one has
+/// replaced an earlier one of the same name in its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment(pub StrList);
 
 impl Environment {
+    /// Lets later assignments replace earlier ones. Once at the end: doing it for every line would take
+    /// time that grows with the square of their number.
+    pub fn merge(&mut self) {
+        let mut list: Vec<&str> = Vec::new();
+        let mut position = std::collections::HashMap::new();
+        for assignment in self.0.iter() {
+            let name = assignment.split('=').next().unwrap_or("");
+            match position.get(name) {
+                Some(&at) => list[at] = assignment,
+                None => {
+                    position.insert(name, list.len());
+                    list.push(assignment);
+                }
+            }
+        }
+        let merged: StrList = list.into_iter().collect();
+        self.0 = merged;
+    }
+
     /// Names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
@@ -24,46 +44,17 @@ impl Setting for Environment {
             self.0.clear();
             return Ok(());
         }
-        let mut replaced = false;
-        let mut added = Vec::new();
         for word in escaped_words(text, context)? {
             let word = context.expand(&word)?.into_owned();
             match word.split_once('=') {
                 Some((name, value)) if is_variable_name(name) && is_variable_value(value) => {
-                    replaced |= self.iter().any(|(known, _)| known == name);
-                    added.push(word);
+                    self.0.push(&word);
                 }
                 _ => context.warn(ValueError::invalid(&word, "an assignment NAME=VALUE")),
             }
         }
-        let unique = merge(std::iter::empty(), &added);
-        if replaced {
-            let merged = merge(self.0.iter().map(str::to_owned), &unique);
-            self.0 = merged.iter().collect();
-        } else {
-            for assignment in unique {
-                self.0.push(&assignment);
-            }
-        }
         Ok(())
     }
-}
-
-/// Later assignments replace earlier ones in their place.
-fn merge(old: impl Iterator<Item = String>, new: &[String]) -> Vec<String> {
-    let mut list: Vec<String> = Vec::new();
-    let mut position = std::collections::HashMap::new();
-    for assignment in old.chain(new.iter().cloned()) {
-        let name = assignment.split('=').next().unwrap_or("").to_owned();
-        match position.get(&name) {
-            Some(&at) => list[at] = assignment,
-            None => {
-                position.insert(name, list.len());
-                list.push(assignment);
-            }
-        }
-    }
-    list
 }
 
 /// Whether a text can name an environment variable.
@@ -297,7 +288,8 @@ mod tests {
 
     #[test]
     fn assignments_are_quoted_words() {
-        let env: Environment = read(&["A=1 'B=x y' \"C=\\x41\" D=%i", "A=2"]);
+        let mut env: Environment = read(&["A=1 'B=x y' \"C=\\x41\" D=%i", "A=2"]);
+        env.merge();
         assert_eq!(
             env.0.iter().collect::<Vec<_>>(),
             ["A=2", "B=x y", "C=A", "D=c"]

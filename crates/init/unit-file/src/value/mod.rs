@@ -188,7 +188,11 @@ impl ValueContext<'_> {
 
     /// Reports an element that is left out.
     pub fn warn(&mut self, error: ValueError) {
-        self.warnings.push(error);
+        // More than any list of diagnostics keeps; those that are left out there are counted there.
+        const MAX_WARNINGS: usize = 1000;
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(error);
+        }
     }
 }
 

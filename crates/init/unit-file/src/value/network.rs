@@ -60,9 +60,18 @@ impl fmt::Display for IpPrefix {
     }
 }
 
-/// Networks that may or may not be talked to, sorted and unique.
+/// Networks that may or may not be talked to; sorted and unique after [`IpPrefixes::normalize`], which
+/// loading ends with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpPrefixes(pub Vec<IpPrefix>);
+
+impl IpPrefixes {
+    /// Sorts and removes doubled networks.
+    pub fn normalize(&mut self) {
+        self.0.sort_unstable();
+        self.0.dedup();
+    }
+}
 
 impl Setting for IpPrefixes {
     const KIND: &'static str = "networks";
@@ -88,8 +97,6 @@ impl Setting for IpPrefixes {
                 }
             }
         }
-        self.0.sort_unstable();
-        self.0.dedup();
         Ok(())
     }
 }
@@ -325,7 +332,8 @@ mod tests {
 
     #[test]
     fn networks_are_masked_sorted_and_unique() {
-        let list: IpPrefixes = read(&["10.1.2.3/8 localhost", "any 10.0.0.0/8"]);
+        let mut list: IpPrefixes = read(&["10.1.2.3/8 localhost", "any 10.0.0.0/8"]);
+        list.normalize();
         let shown: Vec<_> = list.0.iter().map(ToString::to_string).collect();
         assert_eq!(
             shown,
