@@ -269,9 +269,10 @@ fn anything(dice: &mut Dice) -> Input {
             start_pending: dice.percent(30),
         },
         23 => Input::SocketsOpened {
-            error: dice
-                .percent(20)
-                .then_some(SocketError { index: 0, errno: 98 }),
+            error: dice.percent(20).then_some(SocketError {
+                index: 0,
+                errno: 98,
+            }),
         },
         24 => dice.pick(&[
             Input::Incoming,

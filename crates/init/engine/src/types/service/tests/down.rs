@@ -15,7 +15,11 @@ fn stop_commands_run_before_and_clean_up_after_the_signals() {
         spec.commands = commands(&[Start, Stop, Stop, StopPost]);
     });
     world.start().spawned().stop().is("stop").asks(Stop, 0);
-    world.runs_well().asks(Stop, 1).runs_well().is("stop-sigterm");
+    world
+        .runs_well()
+        .asks(Stop, 1)
+        .runs_well()
+        .is("stop-sigterm");
     assert_eq!(world.kills(), [(KillScope::All, 15)]);
     world.ends(Role::Main, TERM).is("stop-post").runs_well();
     world.ended("dead", Outcome::Success);
@@ -203,7 +207,11 @@ fn a_stop_that_takes_too_long_ends_by_its_failure_mode() {
         world
     };
     for (mode, first, last) in [
-        (TimeoutFailureMode::Terminate, "stop-sigterm", "final-sigterm"),
+        (
+            TimeoutFailureMode::Terminate,
+            "stop-sigterm",
+            "final-sigterm",
+        ),
         (TimeoutFailureMode::Abort, "stop-watchdog", "final-watchdog"),
         (TimeoutFailureMode::Kill, "stop-sigkill", "final-sigkill"),
     ] {
@@ -213,14 +221,25 @@ fn a_stop_that_takes_too_long_ends_by_its_failure_mode() {
         world.ended("failed", Outcome::Timeout);
         let mut world = make(mode, StopPost);
         world.expire(Step).is(last);
-        world.ends(Role::Control, KILLED).ended("failed", Outcome::Timeout);
+        world
+            .ends(Role::Control, KILLED)
+            .ended("failed", Outcome::Timeout);
     }
     // Whatever happens, patience ends.
     let mut world = make(TimeoutFailureMode::Abort, StopPost);
-    world.expire(Step).expire(Step).is("final-sigkill").expire(Step);
+    world
+        .expire(Step)
+        .expire(Step)
+        .is("final-sigkill")
+        .expire(Step);
     world.ended("failed", Outcome::Timeout);
     let mut world = World::service(|spec| spec.stop_failure_mode = TimeoutFailureMode::Abort);
-    world.start().spawned().stop().expire(Step).is("stop-watchdog");
+    world
+        .start()
+        .spawned()
+        .stop()
+        .expire(Step)
+        .is("stop-watchdog");
     world.expire(Step).is("stop-sigkill").expire(Step);
     world.ended("failed", Outcome::Timeout);
 }
@@ -238,9 +257,15 @@ fn memory_policies() {
     }
     // The end of the process may be reported before its cause.
     let mut world = World::service(|spec| spec.commands = commands(&[Start, StopPost]));
-    world.start().spawned().ends(Role::Main, KILLED).is("stop-post");
+    world
+        .start()
+        .spawned()
+        .ends(Role::Main, KILLED)
+        .is("stop-post");
     world.spawned().give(Input::OomKill).is("final-sigkill");
-    world.ends(Role::Control, KILLED).ended("failed", Outcome::OomKill);
+    world
+        .ends(Role::Control, KILLED)
+        .ended("failed", Outcome::OomKill);
 }
 
 #[test]

@@ -30,8 +30,12 @@ fn end(how: &str, restart: Restart, change: impl FnOnce(&mut ServiceSpec)) -> Wo
         "clean signal" => world.ends(Role::Main, ExitStatus::Signal(15)),
         "signal" => world.ends(Role::Main, killed),
         "core" => world.ends(Role::Main, ExitStatus::Core(11)),
-        "timeout" => world.expire(DeadlineKind::RuntimeMax).ends(Role::Main, ExitStatus::Signal(15)),
-        "watchdog" => world.expire(DeadlineKind::Watchdog).ends(Role::Main, ExitStatus::Core(6)),
+        "timeout" => world
+            .expire(DeadlineKind::RuntimeMax)
+            .ends(Role::Main, ExitStatus::Signal(15)),
+        "watchdog" => world
+            .expire(DeadlineKind::Watchdog)
+            .ends(Role::Main, ExitStatus::Core(6)),
         "oom" => world.give(Input::OomKill).ends(Role::Main, killed),
         "stop" => world.stop().ends(Role::Main, killed),
         other => panic!("{other}"),
@@ -64,7 +68,11 @@ fn every_policy_with_every_end() {
     for (how, outcome, expected) in table {
         for (policy, restarts) in policies.into_iter().zip(expected) {
             let mut world = end(how, policy, |spec| {
-                spec.watchdog = if how == "timeout" { Span::INFINITY } else { spec.watchdog };
+                spec.watchdog = if how == "timeout" {
+                    Span::INFINITY
+                } else {
+                    spec.watchdog
+                };
             });
             let sub = match outcome {
                 _ if restarts => "auto-restart",
@@ -74,7 +82,11 @@ fn every_policy_with_every_end() {
             assert_eq!((world.sub(), how, policy), (sub, how, policy));
             world.ended(sub, outcome);
             let armed: Vec<_> = world.deadlines.keys().copied().collect();
-            let expected: &[_] = if restarts { &[DeadlineKind::Restart] } else { &[] };
+            let expected: &[_] = if restarts {
+                &[DeadlineKind::Restart]
+            } else {
+                &[]
+            };
             assert_eq!(armed, expected, "{how} {policy:?}");
         }
     }
@@ -82,17 +94,28 @@ fn every_policy_with_every_end() {
 
 #[test]
 fn exit_statuses_prevent_and_force_restarts() {
-    end("exit 1", Restart::Always, |spec| spec.restart_prevent.add_code(1)).is("failed");
-    end("signal", Restart::Always, |spec| spec.restart_prevent.add_signal(9)).is("failed");
+    end("exit 1", Restart::Always, |spec| {
+        spec.restart_prevent.add_code(1)
+    })
+    .is("failed");
+    end("signal", Restart::Always, |spec| {
+        spec.restart_prevent.add_signal(9)
+    })
+    .is("failed");
     end("exit 1", Restart::No, |spec| spec.restart_force.add_code(1)).is("auto-restart");
-    end("signal", Restart::No, |spec| spec.restart_force.add_signal(9)).is("auto-restart");
+    end("signal", Restart::No, |spec| {
+        spec.restart_force.add_signal(9)
+    })
+    .is("auto-restart");
     let both = |spec: &mut ServiceSpec| {
         spec.restart_prevent.add_code(1);
         spec.restart_force.add_code(1);
     };
     end("exit 1", Restart::Always, both).is("failed");
-    end("exit 1", Restart::OnFailure, |spec| spec.success_status.add_code(1))
-        .ended("dead", Outcome::Success);
+    end("exit 1", Restart::OnFailure, |spec| {
+        spec.success_status.add_code(1)
+    })
+    .ended("dead", Outcome::Success);
 }
 
 /// The engine's part of an automatic restart.
@@ -125,7 +148,11 @@ fn the_pause_grows_in_steps_and_starts_over_after_a_manual_start() {
     world.runs_well().is("auto-restart");
     world.context.stop_pending = false;
     world.start();
-    assert_eq!(world.the_service().restarts, 0, "somebody started it by hand");
+    assert_eq!(
+        world.the_service().restarts,
+        0,
+        "somebody started it by hand"
+    );
 }
 
 #[test]
@@ -141,7 +168,9 @@ fn a_stop_during_the_pause_ends_it_and_what_was_kept() {
             keep_on_hangup: false,
         });
     });
-    world.ends(Role::Main, ExitStatus::Code(0)).is("auto-restart");
+    world
+        .ends(Role::Main, ExitStatus::Code(0))
+        .is("auto-restart");
     assert_eq!(world.the_service().stored_fds(), 2, "kept over a restart");
     world.stop().is("dead").said(&Output::DropFds(None));
     assert!(world.deadlines.is_empty());
@@ -154,9 +183,13 @@ fn a_stop_during_the_pause_ends_it_and_what_was_kept() {
 fn the_start_limit_ends_the_restarts() {
     let mut world = World::service(|spec| spec.restart = Restart::Always);
     world.start().runs_well().is("auto-restart");
-    world.give(Input::StartLimitHit).ended("failed", Outcome::StartLimitHit);
+    world
+        .give(Input::StartLimitHit)
+        .ended("failed", Outcome::StartLimitHit);
     assert!(world.deadlines.is_empty());
-    world.give(Input::ResetFailed).ended("dead", Outcome::Success);
+    world
+        .give(Input::ResetFailed)
+        .ended("dead", Outcome::Success);
 }
 
 #[test]

@@ -31,22 +31,36 @@ fn a_reload_leaves_the_service_running_whatever_comes_of_it() {
     let mut world = reloadable();
     world.spawned().expire(DeadlineKind::Step).is("reload");
     assert_eq!(world.kills(), [(KillScope::Control, 9)]);
-    world.ends(Role::Control, ExitStatus::Signal(9)).ended("running", Outcome::Success);
+    world
+        .ends(Role::Control, ExitStatus::Signal(9))
+        .ended("running", Outcome::Success);
     assert!(world.machine.reload_failed());
 }
 
 #[test]
 fn main_that_ends_during_a_reload_is_noticed_after_it() {
     let mut world = reloadable();
-    world.spawned().ends(Role::Main, ExitStatus::Code(2)).is("reload");
-    world.ends(Role::Control, ExitStatus::Code(0)).runs_well().is("stop").asks(Stop, 0);
+    world
+        .spawned()
+        .ends(Role::Main, ExitStatus::Code(2))
+        .is("reload");
+    world
+        .ends(Role::Control, ExitStatus::Code(0))
+        .runs_well()
+        .is("stop")
+        .asks(Stop, 0);
     world.runs_well().ended("failed", Outcome::ExitCode);
 }
 
 #[test]
 fn notify_reload_signals_and_waits_for_both_messages() {
     let mut world = World::service(|spec| spec.service_type = ServiceType::NotifyReload);
-    world.start().spawned().ready().give(Input::Reload).is("reload-signal");
+    world
+        .start()
+        .spawned()
+        .ready()
+        .give(Input::Reload)
+        .is("reload-signal");
     assert_eq!(world.kills(), [(KillScope::Main, 1)]);
     world.ready().is("reload-signal");
     world
@@ -55,9 +69,14 @@ fn notify_reload_signals_and_waits_for_both_messages() {
             message.monotonic = Some(Time(5));
         })
         .is("reload-signal");
-    world.notify(|message| message.reloading = true).is("reload-notify");
+    world
+        .notify(|message| message.reloading = true)
+        .is("reload-notify");
     world.ready().is("running");
-    world.give(Input::Reload).expire(DeadlineKind::Step).is("running");
+    world
+        .give(Input::Reload)
+        .expire(DeadlineKind::Step)
+        .is("running");
     assert!(world.machine.reload_failed());
 }
 
@@ -68,11 +87,12 @@ fn the_watchdog_barks_can_be_changed_and_is_triggered() {
         world.start().spawned();
         world
     };
-    let left = |world: &World| {
-        world.deadlines[&DeadlineKind::Watchdog].since(world.context.now.monotonic)
-    };
+    let left =
+        |world: &World| world.deadlines[&DeadlineKind::Watchdog].since(world.context.now.monotonic);
     let mut world = watched();
-    world.pass(Span::secs(2)).notify(|message| message.watchdog = true);
+    world
+        .pass(Span::secs(2))
+        .notify(|message| message.watchdog = true);
     assert_eq!(left(&world), 3_000_000);
     world.notify(|message| message.watchdog_usec = Some(Span::secs(7)));
     assert_eq!(left(&world), 7_000_000);
@@ -81,11 +101,18 @@ fn the_watchdog_barks_can_be_changed_and_is_triggered() {
     world.expire(DeadlineKind::Watchdog).is("stop-watchdog");
     assert_eq!(world.kills(), [(KillScope::All, 6)]);
     world.notify(|message| message.watchdog = true);
-    assert!(!world.deadlines.contains_key(&DeadlineKind::Watchdog), "it goes already");
-    world.ends(Role::Main, ExitStatus::Core(6)).ended("failed", Outcome::Watchdog);
+    assert!(
+        !world.deadlines.contains_key(&DeadlineKind::Watchdog),
+        "it goes already"
+    );
+    world
+        .ends(Role::Main, ExitStatus::Core(6))
+        .ended("failed", Outcome::Watchdog);
 
     let mut world = watched();
-    world.notify(|message| message.watchdog_trigger = true).ended("stop-watchdog", Outcome::Watchdog);
+    world
+        .notify(|message| message.watchdog_trigger = true)
+        .ended("stop-watchdog", Outcome::Watchdog);
     let mut world = watched();
     world.notify(|message| message.watchdog_usec = Some(Span(0)));
     assert!(world.deadlines.is_empty(), "turned off");
@@ -100,8 +127,14 @@ fn time_may_be_extended_but_not_shortened_nor_limited() {
     assert_eq!(world.deadlines[&DeadlineKind::Step], limit);
     world.notify(|message| message.extend_timeout = Some(Span::secs(500)));
     assert!(world.deadlines[&DeadlineKind::Step] > limit);
-    world.ready().is("running").notify(|message| message.extend_timeout = Some(Span::secs(9)));
-    assert!(world.deadlines.is_empty(), "a service without a limit gets none");
+    world
+        .ready()
+        .is("running")
+        .notify(|message| message.extend_timeout = Some(Span::secs(9)));
+    assert!(
+        world.deadlines.is_empty(),
+        "a service without a limit gets none"
+    );
 }
 
 #[test]
@@ -110,19 +143,35 @@ fn a_run_has_its_time_even_over_a_reload() {
         spec.runtime_max = Span::secs(9);
         spec.commands = commands(&[Start, Reload]);
     });
-    world.start().spawned().pass(Span::secs(8)).give(Input::Reload).spawned();
+    world
+        .start()
+        .spawned()
+        .pass(Span::secs(8))
+        .give(Input::Reload)
+        .spawned();
     world.expire(DeadlineKind::RuntimeMax).is("reload");
     world.ends(Role::Control, ExitStatus::Code(0)).is("running");
-    world.expire(DeadlineKind::RuntimeMax).ended("stop-sigterm", Outcome::Timeout);
+    world
+        .expire(DeadlineKind::RuntimeMax)
+        .ended("stop-sigterm", Outcome::Timeout);
 }
 
 #[test]
 fn a_service_that_says_it_stops_is_given_its_time() {
     let mut world = World::service(|spec| spec.watchdog = Span::secs(3));
-    world.start().spawned().notify(|message| message.stopping = true).is("stop-sigterm");
+    world
+        .start()
+        .spawned()
+        .notify(|message| message.stopping = true)
+        .is("stop-sigterm");
     assert!(world.kills().is_empty());
-    assert_eq!(world.deadlines.keys().collect::<Vec<_>>(), [&DeadlineKind::Step]);
-    world.ends(Role::Main, ExitStatus::Code(0)).ended("dead", Outcome::Success);
+    assert_eq!(
+        world.deadlines.keys().collect::<Vec<_>>(),
+        [&DeadlineKind::Step]
+    );
+    world
+        .ends(Role::Main, ExitStatus::Code(0))
+        .ended("dead", Outcome::Success);
 }
 
 #[test]
@@ -137,7 +186,11 @@ fn the_last_words_of_a_run_that_is_over_are_ignored() {
         message.ready = true;
         message.main_pid = Some(7);
         message.watchdog = true;
-        message.store = Some(StoredFds { name: "x".into(), count: 1, keep_on_hangup: false });
+        message.store = Some(StoredFds {
+            name: "x".into(),
+            count: 1,
+            keep_on_hangup: false,
+        });
     });
     assert_eq!(world.machine, before);
     assert!(world.out.is_empty());
@@ -148,7 +201,11 @@ fn the_descriptor_store_has_a_limit_and_gives_room_back() {
     let mut world = World::service(|spec| spec.fd_store_max = 3);
     world.start().spawned();
     let mut store = |name: &str, count| {
-        let fds = StoredFds { name: name.into(), count, keep_on_hangup: false };
+        let fds = StoredFds {
+            name: name.into(),
+            count,
+            keep_on_hangup: false,
+        };
         let kept = Output::StoreFds(fds.clone());
         world.notify(|message| message.store = Some(fds));
         world.out.contains(&kept)
@@ -240,7 +297,13 @@ fn a_check_that_only_reports_leaves_the_service_alone() {
     });
     probe(&mut world, ExitStatus::Code(1));
     world.is("running");
-    assert_eq!(world.the_service().health.as_ref().unwrap().healthy, Some(false));
+    assert_eq!(
+        world.the_service().health.as_ref().unwrap().healthy,
+        Some(false)
+    );
     probe(&mut world, ExitStatus::Code(0));
-    assert_eq!(world.the_service().health.as_ref().unwrap().healthy, Some(true));
+    assert_eq!(
+        world.the_service().health.as_ref().unwrap().healthy,
+        Some(true)
+    );
 }
