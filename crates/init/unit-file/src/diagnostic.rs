@@ -79,10 +79,10 @@ pub struct Diagnostics {
 impl Diagnostics {
     /// Adds one, or only counts it if the list is full.
     pub fn push(&mut self, diagnostic: Diagnostic) {
-        if self.kept.len() < MAX_KEPT {
-            self.kept.push(diagnostic);
-        } else {
+        if self.is_full() {
             self.dropped += 1;
+        } else {
+            self.kept.push(diagnostic);
         }
     }
 
@@ -97,6 +97,12 @@ impl Diagnostics {
     /// The kept ones, in the order of their discovery.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.kept.iter()
+    }
+
+    /// Whether further ones are only counted; then there is no use in wording them well.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.kept.len() >= MAX_KEPT
     }
 
     /// How many did not fit.

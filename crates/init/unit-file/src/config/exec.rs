@@ -631,6 +631,25 @@ pub struct ExecContext {
     pub labels: Rare<SecurityLabels>,
 }
 
+impl ExecContext {
+    /// Lets later variables replace earlier ones and gives spare memory back.
+    pub(super) fn shrink(&mut self) {
+        self.environment.merge();
+        self.environment.0.shrink();
+        self.environment_files.0.shrink_to_fit();
+        self.supplementary_groups.0.shrink();
+        self.limits.shrink_to_fit();
+        self.directories.compact();
+        self.logging.compact();
+        self.scheduling.compact();
+        self.terminal.compact();
+        self.sandbox.compact();
+        self.images.compact();
+        self.credentials.compact();
+        self.labels.compact();
+    }
+}
+
 impl Default for ExecContext {
     fn default() -> Self {
         Self {

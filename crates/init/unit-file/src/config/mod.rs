@@ -421,8 +421,8 @@ impl UnitConfig {
         self.drop_ins.shrink_to_fit();
         self.aliases.shrink_to_fit();
         self.reactions.compact();
-        if !self.exec.environment.0.is_empty() {
-            self.exec.environment.merge();
+        if !self.exec.is_default() {
+            self.exec.shrink();
         }
         if !self.resources.ip_address_allow.0.is_empty()
             || !self.resources.ip_address_deny.0.is_empty()
@@ -436,6 +436,28 @@ impl UnitConfig {
         self.install.compact();
         if let UnitKind::Service(service) = &mut self.kind {
             service.commands.shrink_to_fit();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parts that every unit, service and process pays for. A field that few units set belongs into
+    /// a [`Rare`] group.
+    #[test]
+    fn units_stay_small() {
+        let sizes = [
+            ("UnitConfig", size_of::<UnitConfig>(), 384),
+            ("ServiceConfig", size_of::<ServiceConfig>(), 320),
+            ("SocketConfig", size_of::<SocketConfig>(), 400),
+            ("ExecContext", size_of::<ExecContext>(), 480),
+            ("Dependency", size_of::<Dependency>(), 24),
+            ("Condition", size_of::<Condition>(), 24),
+        ];
+        for (name, size, most) in sizes {
+            assert!(size <= most, "{name} has {size} bytes, {most} are allowed");
         }
     }
 }

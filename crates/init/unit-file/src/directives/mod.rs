@@ -249,6 +249,11 @@ pub fn apply(
     let (section, key) = (&*entry.section, &*entry.key);
     let Some(row) = lookup(section, key) else {
         if !key.starts_with("X-") {
+            let hint = if diagnostics.is_full() {
+                None
+            } else {
+                hint_for(section, key)
+            };
             let shown = crate::syntax::truncate(key);
             let message = format!("unknown directive {shown}= in section [{section}], ignored");
             report(
@@ -256,7 +261,7 @@ pub fn apply(
                 Severity::Warning,
                 Problem::UnknownDirective,
                 message,
-                hint_for(section, key),
+                hint,
             );
         }
         return Applied::Done;

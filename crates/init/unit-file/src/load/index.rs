@@ -1,6 +1,6 @@
 //! Which unit files there are, and under which names.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use thiserror::Error;
 
@@ -77,7 +77,7 @@ pub(super) struct Resolved {
 /// Which unit files and folders there are.
 #[derive(Clone, Debug, Default)]
 pub struct UnitIndex {
-    units: BTreeMap<UnitName, Target>,
+    units: HashMap<UnitName, Target>,
     /// Other names per main name.
     aliases: HashMap<UnitName, Vec<UnitName>>,
     /// Folders such as `x.service.d` by name, with the priorities of the folders they stand in.
@@ -256,7 +256,9 @@ impl UnitIndex {
 
     /// Every name that has a file, a link or a mask, sorted. Templates are among them.
     pub fn names(&self) -> impl Iterator<Item = &UnitName> {
-        self.units.keys()
+        let mut names: Vec<&UnitName> = self.units.keys().collect();
+        names.sort_unstable();
+        names.into_iter()
     }
 
     /// Whether a name has a file, a link or a mask of its own, or is an instance of one that has.
