@@ -21,7 +21,9 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{InvocationId, Span, Time};
 
 /// The state of a unit as everything but its own type sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActiveState {
     /// Up.
@@ -114,10 +116,12 @@ pub enum Outcome {
     OomKill,
     /// A health check failed too often.
     HealthCheck,
-    /// Unmounting failed.
+    /// Somebody took an automount point away.
     Unmounted,
-    /// The mount point was not empty, or not there.
+    /// The mount behind an automount point hit its start limit.
     MountStartLimitHit,
+    /// What a path unit triggers hit its start limit.
+    UnitStartLimitHit,
 }
 
 impl Outcome {
@@ -141,6 +145,7 @@ impl Outcome {
             Self::HealthCheck => "health-check",
             Self::Unmounted => "unmounted",
             Self::MountStartLimitHit => "mount-start-limit-hit",
+            Self::UnitStartLimitHit => "unit-start-limit-hit",
         }
     }
 }
@@ -353,7 +358,7 @@ pub enum Input {
         /// How.
         status: ExitStatus,
     },
-    /// Nothing is left in the unit's cgroup.
+    /// Nothing is left in the unit's cgroup. Also the answer to [`Output::Kill`] of [`KillScope::All`] that found nobody.
     CgroupEmpty,
     /// The kernel killed something in the unit's cgroup for memory.
     OomKill,
@@ -403,14 +408,24 @@ pub enum Input {
     },
     /// None of the watched conditions holds at the moment.
     PathsQuiet,
-    /// A clock was set, the machine woke up or the time zone changed: times must be computed anew.
+    /// The real-time clock was set, or the machine woke up: times must be computed anew.
     ClockChanged,
-    /// What a calendar expression gives next.
+    /// The time zone changed: calendar times must be computed anew.
+    TimezoneChanged,
+    /// When a persistent timer last fired, in microseconds since 1970; the answer to [`Output::ReadStamp`].
+    LastStamp {
+        /// The stamp, if there is one.
+        at: Option<i64>,
+    },
+    /// What a calendar expression gives next; the answer to [`Output::ComputeElapse`].
     NextElapse {
+        /// The moment that the question named: an answer to an older question is ignored.
+        after: i64,
         /// Real time in microseconds since 1970 per calendar spec; `None` for never.
         at: Vec<Option<i64>>,
     },
-    /// The kernel's table of mounts or swaps has this unit, or no longer.
+    /// The kernel's table of mounts or swaps has this unit, or no longer. The executor looks at the table before it
+    /// reports the end of a mount, unmount, swap-on or swap-off command, so that a type knows what the command achieved.
     KernelTable {
         /// Whether it is there.
         present: bool,
@@ -427,8 +442,20 @@ pub enum Input {
     },
     /// Something at an automount point expired.
     Expired,
+    /// The automount point could not be set up (with the error number), or somebody took it away.
+    AutomountGone {
+        /// The system's error number, where setting it up failed.
+        errno: Option<i32>,
+    },
     /// Processes were handed over to a scope.
     Attached,
+    /// Whoever made a scope does not look after it any longer.
+    Abandon,
+    /// A kept descriptor was closed because its other end is gone.
+    StoredFdClosed {
+        /// Its name.
+        name: Box<str>,
+    },
 }
 
 /// A socket that could not be opened.
@@ -462,6 +489,11 @@ pub enum Output {
         /// SIGHUP after it (SendSIGHUP=).
         and_hangup: bool,
     },
+    /// A process was started for a run that is over, or too late: kill exactly this one.
+    KillStray {
+        /// The process.
+        pid: u32,
+    },
     /// Tell me when this moment has come; `None` cancels.
     Deadline {
         /// Which of this type's deadlines.
@@ -469,7 +501,7 @@ pub enum Output {
         /// When.
         at: Option<Time>,
     },
-    /// Tell me when this moment of real time has come (timers only); `None` cancels.
+    /// Tell me (as [`DeadlineKind::Elapse`]) when this moment of real time has come (timers only); `None` cancels.
     RealDeadline {
         /// Microseconds since 1970.
         at: Option<i64>,
@@ -486,10 +518,19 @@ pub enum Output {
         /// With Accept=yes, the instance for this connection.
         connection: Option<u64>,
     },
+    /// Stop what this unit triggers (an automount point whose mount is idle).
+    StopTriggered,
+    /// Close a connection that was taken: it is not served.
+    DropConnection {
+        /// Its number.
+        number: u64,
+    },
     /// Queue a restart of this unit: its restart policy says so and the pause is over.
     Restart,
     /// Record that a persistent timer has fired.
     StampTimer,
+    /// Say when a persistent timer last fired.
+    ReadStamp,
     /// Open the listening sockets.
     OpenSockets,
     /// Close them and remove what lies in the file system.
@@ -553,4 +594,21 @@ pub struct Context {
     pub start_limit_hit: bool,
     /// The whole machine is going down.
     pub shutting_down: bool,
+    /// Whether this unit has a restart job.
+    pub restart_pending: bool,
+    /// The current or last run of this unit. A process of another run is a stray.
+    pub invocation: InvocationId,
+    /// What this unit triggers, if it triggers anything.
+    pub triggered: Option<Triggered>,
+}
+
+/// What a trigger may know of the unit that it triggers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Triggered {
+    /// Its state.
+    pub active: ActiveState,
+    /// When it last left the down states; 0 for never.
+    pub inactive_exit: Time,
+    /// When it last went down; 0 for never.
+    pub inactive_enter: Time,
 }

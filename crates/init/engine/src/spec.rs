@@ -100,7 +100,10 @@ impl Default for UnitSettings {
             job_timeout: Span::INFINITY,
             job_running_timeout: Span::INFINITY,
             job_timeout_action: EmergencyAction::None,
-            start_limit: RateLimit { interval: Span::secs(10), burst: 5 },
+            start_limit: RateLimit {
+                interval: Span::secs(10),
+                burst: 5,
+            },
             start_limit_action: EmergencyAction::None,
             failure_action: EmergencyAction::None,
             success_action: EmergencyAction::None,
@@ -178,7 +181,10 @@ impl KindSpec {
         match self {
             Self::Service(service) => {
                 service.service_type == ServiceType::NotifyReload
-                    || service.commands.iter().any(|c| c.kind == crate::protocol::ExecKind::Reload)
+                    || service
+                        .commands
+                        .iter()
+                        .any(|c| c.kind == crate::protocol::ExecKind::Reload)
             }
             Self::Mount(mount) => mount.configured,
             _ => false,

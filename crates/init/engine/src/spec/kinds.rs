@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::Span;
+use crate::ids::{Span, Time};
 use crate::protocol::ExecKind;
 
 const DEFAULT_TIMEOUT: Span = Span::secs(90);
@@ -21,7 +21,10 @@ pub struct RateLimit {
 
 impl RateLimit {
     /// No limit.
-    pub const OFF: Self = Self { interval: Span(0), burst: 0 };
+    pub const OFF: Self = Self {
+        interval: Span(0),
+        burst: 0,
+    };
 
     /// Whether there is a limit at all.
     #[must_use]
@@ -366,7 +369,10 @@ impl Default for SocketSpec {
             accept: false,
             max_connections: 64,
             flush_pending: false,
-            trigger_limit: RateLimit { interval: Span::secs(2), burst: 20 },
+            trigger_limit: RateLimit {
+                interval: Span::secs(2),
+                burst: 20,
+            },
             timeout: DEFAULT_TIMEOUT,
             commands: Box::default(),
             kill: KillSpec::default(),
@@ -416,6 +422,8 @@ pub struct TimerSpec {
     pub on_clock_change: bool,
     /// OnTimezoneChange=
     pub on_timezone_change: bool,
+    /// When the manager started, which OnStartupSec= counts from; filled in by the loader.
+    pub startup: Time,
 }
 
 impl Default for TimerSpec {
@@ -430,6 +438,7 @@ impl Default for TimerSpec {
             remain_after_elapse: true,
             on_clock_change: false,
             on_timezone_change: false,
+            startup: Time(0),
         }
     }
 }
@@ -467,7 +476,10 @@ impl Default for PathSpec {
         Self {
             checks: Box::default(),
             make_directory: false,
-            trigger_limit: RateLimit { interval: Span::secs(2), burst: 200 },
+            trigger_limit: RateLimit {
+                interval: Span::secs(2),
+                burst: 200,
+            },
         }
     }
 }
@@ -522,7 +534,11 @@ pub struct SwapSpec {
 
 impl Default for SwapSpec {
     fn default() -> Self {
-        Self { timeout: DEFAULT_TIMEOUT, configured: true, kill: KillSpec::default() }
+        Self {
+            timeout: DEFAULT_TIMEOUT,
+            configured: true,
+            kill: KillSpec::default(),
+        }
     }
 }
 

@@ -185,7 +185,7 @@ fn notification(dice: &mut Dice) -> Notification {
         ready: dice.percent(50),
         reloading: dice.percent(20),
         stopping: dice.percent(10),
-        main_pid: dice.percent(10).then(|| 5_000),
+        main_pid: dice.percent(10).then_some(5_000),
         watchdog: dice.percent(20),
         watchdog_trigger: dice.percent(5),
         watchdog_usec: dice.percent(10).then(|| Span::secs(1)),
