@@ -10,8 +10,11 @@ use std::process::Command;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use muster_unit_file::calendar::CalendarSpec;
+use muster_unit_file::config::LoadState;
+use muster_unit_file::diagnostic::Problem;
 use muster_unit_file::fs::RealFs;
 use muster_unit_file::install::{Change, InstallOptions, InstallPaths, Installer, PresetMode};
+use muster_unit_file::load::{Loader, SearchPath};
 use muster_unit_file::name::{UnitName, UnitType, escape, escape_path};
 use muster_unit_file::specifier::HostFacts;
 use muster_unit_file::timespan::TimeSpan;
@@ -349,5 +352,43 @@ fn links_are_made_and_removed_as_systemctl_does() {
             assert_eq!(answer.is_ok(), success, "{line}: {answer:?}");
         }
         assert_eq!(links(ours.path()), links(theirs.path()), "after {line}");
+    }
+}
+
+#[test]
+fn the_units_of_this_machine_load() {
+    let host = HostFacts {
+        hostname: Some("h".into()),
+        boot_id: Some("0".repeat(32).into()),
+        machine_id: Some("0".repeat(32).into()),
+        kernel_release: Some("6".into()),
+        architecture: Some("x86-64".into()),
+        ..HostFacts::default()
+    };
+    let mut loader = Loader::new(RealFs::host(), SearchPath::system(), host);
+    let names: Vec<UnitName> = loader.index().names().cloned().collect();
+    if names.is_empty() {
+        println!("skipped: this machine has no unit files");
+        return;
+    }
+    for name in names {
+        let name = name.with_instance("x").unwrap_or(name);
+        let loaded = loader.load(&name);
+        let unknown: Vec<_> = loaded
+            .diagnostics
+            .iter()
+            .filter(|d| d.problem == Problem::Syntax)
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(unknown, Vec::<String>::new(), "{name}");
+        assert!(
+            loader.load_if_changed(&name, loaded.fingerprint).is_none(),
+            "{name} did not change"
+        );
+        let usable = matches!(
+            loaded.config.load_state,
+            LoadState::Loaded | LoadState::Masked
+        );
+        assert!(usable, "{name}: {:?}", loaded.diagnostics);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, InstallError, Installer, Plan};
+use super::{Change, InstallError, Installer, Plan, links_equal};
 use crate::fs::{FileKind, UnitFs, base_name, link_destination};
 use crate::name::UnitName;
 
@@ -17,7 +17,7 @@ impl<F: UnitFs> Installer<'_, F> {
     ) -> Result<(), InstallError> {
         match self.fs().read_link(path) {
             Ok(existing) => {
-                if link_destination(path, &existing) == target {
+                if links_equal(self.fs(), &link_destination(path, &existing), target) {
                     return Ok(());
                 }
                 if !force {

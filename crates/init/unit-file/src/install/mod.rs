@@ -202,12 +202,18 @@ impl Found {
     }
 }
 
-/// Whether a link's destination is a unit's file, or the link that made the file known.
+/// Whether a link's destination is a unit's file, or the link that made the file known. Folders with
+/// two names, as `/lib` on many machines, make two paths of one file.
 fn links_equal(fs: &impl UnitFs, destination: &str, file: &str) -> bool {
+    let same_file = || match (fs.stat(destination), fs.stat(file)) {
+        (Ok(one), Ok(other)) => one.inode != 0 && one == other,
+        _ => false,
+    };
     destination == file
         || fs
             .read_link(file)
             .is_ok_and(|target| link_destination(file, &target) == destination)
+        || same_file()
 }
 
 /// Plans changes of what is enabled.

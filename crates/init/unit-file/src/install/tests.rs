@@ -395,3 +395,44 @@ fn what_is_in_the_way_needs_force() {
     };
     assert_eq!(installer.enable(&unit, forced).unwrap().changes.len(), 5);
 }
+
+#[test]
+fn a_folder_with_two_names_is_one_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let units = root.path().join("usr/lib/systemd/system");
+    std::fs::create_dir_all(&units).unwrap();
+    std::fs::create_dir_all(root.path().join("etc/systemd/system")).unwrap();
+    std::os::unix::fs::symlink("usr/lib", root.path().join("lib")).unwrap();
+    std::fs::write(
+        units.join("a.service"),
+        format!("{SERVICE}[Install]\nAlias=b.service\n"),
+    )
+    .unwrap();
+    let old = root.path().join("etc/systemd/system/b.service");
+    std::os::unix::fs::symlink("/lib/systemd/system/a.service", old).unwrap();
+    let fs = crate::fs::RealFs::with_root(root.path());
+    let mut installer = Installer::new(&fs, InstallPaths::default(), HostFacts::default());
+    assert_eq!(
+        installer.state(&name("a.service")),
+        Some(UnitFileState::Enabled)
+    );
+    assert_eq!(
+        installer.state(&name("b.service")),
+        Some(UnitFileState::Alias)
+    );
+    assert!(
+        installer
+            .enable(&names(&["a.service"]), PERSISTENT)
+            .unwrap()
+            .changes
+            .is_empty()
+    );
+    assert_eq!(
+        installer
+            .disable(&names(&["a.service"]), PERSISTENT)
+            .unwrap()
+            .changes
+            .len(),
+        1
+    );
+}
