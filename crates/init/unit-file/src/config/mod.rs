@@ -18,8 +18,9 @@ use std::sync::Arc;
 
 pub use condition::{Condition, ConditionKind};
 pub use exec::{
-    Directories, Directory, DirectoryKind, DirectoryPreserve, ExecContext, ExecInput, ExecOutput,
-    IoClass, LogLevel, Logging, NumaPolicy, Personality, Scheduling, SchedulingPolicy, StdinData,
+    CoredumpFilter, Directories, Directory, DirectoryKind, DirectoryPreserve, ExecContext,
+    ExecInput, ExecOutput, IoClass, IoPriority, LogLevel, Logging, Nice, NumaPolicy,
+    OomScoreAdjust, Personality, RealtimePriority, Scheduling, SchedulingPolicy, StdinData,
     SyslogFacility, SyslogLevel, Terminal, UtmpMode, WorkingDirectory,
 };
 pub use kinds::{
@@ -42,6 +43,7 @@ pub use service::{
 };
 pub use socket::{
     BindIpv6Only, SocketConfig, SocketOptions, SocketPhase, SocketProtocol, Timestamping,
+    TypeOfService,
 };
 
 use crate::name::{UnitName, UnitType};

@@ -6,6 +6,7 @@
 //! changes of earlier ones.
 
 mod links;
+mod note;
 mod preset;
 mod state;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod view;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
+pub use note::Note;
 pub use preset::{PresetAction, PresetMode, PresetRules, glob};
 pub use state::UnitFileState;
 use thiserror::Error;
@@ -63,7 +65,7 @@ pub struct Plan {
     /// What to change, in this order. Empty when all is as asked already.
     pub changes: Vec<Change>,
     /// What the user should know beside that.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Whether any of the units said what enabling it means; if not, it is not meant to be enabled.
     pub carries_install_info: bool,
 }
@@ -120,6 +122,14 @@ pub enum InstallError {
         name: UnitName,
         /// What it says.
         text: Box<str>,
+    },
+    /// `Alias=` names something that cannot be an alias of the unit.
+    #[error("cannot alias {name} as {alias}")]
+    BadAlias {
+        /// The unit.
+        name: UnitName,
+        /// The alias.
+        alias: UnitName,
     },
     /// Not an absolute path of a unit file.
     #[error("{path} is not an absolute path of a unit file")]
@@ -272,7 +282,15 @@ impl<'a, F: UnitFs> Installer<'a, F> {
         options: InstallOptions,
     ) -> Result<Plan, InstallError> {
         self.planned(|installer, plan| {
-            installer.remove_links(units, options.runtime, plan);
+            let mut usable = Vec::new();
+            for name in units {
+                let file = installer.loader.index().file(name).map(str::to_owned);
+                match file.filter(|file| installer.fs().stat(file).is_ok_and(|s| s.is_mask())) {
+                    Some(mask) => plan.notes.push(Note::Masked { path: mask.into() }),
+                    None => usable.push(name.clone()),
+                }
+            }
+            installer.remove_links(&usable, options.runtime, plan);
             Ok(())
         })
     }
@@ -498,13 +516,24 @@ impl<'a, F: UnitFs> Installer<'a, F> {
 
     /// Finds the file of a unit for changes: not of an alias, not masked.
     fn discover(&mut self, name: &UnitName) -> Result<Found, InstallError> {
-        if let Some(target) = self.loader.index().alias_of(name)
+        if let Some(target) = self.loader.index().alias_of(name).cloned()
             && !target.is_template()
         {
-            return Err(InstallError::Alias {
-                name: name.clone(),
-                target: target.clone(),
-            });
+            // The administrator's own alias may stand for several units; a vendor's is just a name.
+            let own = [&self.paths.persistent, &self.paths.runtime]
+                .map(|folder| format!("{folder}/{name}"));
+            return if own.iter().any(|path| self.fs().read_link(path).is_ok()) {
+                Err(InstallError::Alias {
+                    name: name.clone(),
+                    target,
+                })
+            } else {
+                let main = self.loader.index().main_name(name).map(|(main, _)| main);
+                match main.filter(|main| main != name) {
+                    Some(main) => self.discover(&main),
+                    None => Err(InstallError::NotFound { name: name.clone() }),
+                }
+            };
         }
         let not_found = || InstallError::NotFound { name: name.clone() };
         let file = self
@@ -554,10 +583,7 @@ impl<'a, F: UnitFs> Installer<'a, F> {
                     .and_then(|name| self.discover(&name).map_err(|_| ()))
                 {
                     Ok(found) => queue.push_back(found),
-                    Err(()) => plan.notes.push(format!(
-                        "Unit {other} named in Also= of {} cannot be enabled.",
-                        unit.name
-                    )),
+                    Err(()) => plan.notes.push(Note::AlsoFailed { name: other.into() }),
                 }
             }
         }
@@ -586,7 +612,12 @@ impl<'a, F: UnitFs> Installer<'a, F> {
             {
                 alias = alias.with_instance(instance).map_err(|_| bad())?;
             }
-            check_alias(&alias, &unit.name).map_err(|_| bad())?;
+            if check_alias(&alias, &unit.name).is_err() {
+                return Err(InstallError::BadAlias {
+                    name: unit.name.clone(),
+                    alias,
+                });
+            }
             self.link(
                 &format!("{folder}/{alias}"),
                 &unit.path,
@@ -658,11 +689,10 @@ impl<'a, F: UnitFs> Installer<'a, F> {
         let path = format!("{folder}/{destination}.{suffix}/{entry}");
         self.link(&path, &unit.path, true, plan)?;
         if !self.loader.index().contains(&destination) {
-            let note = format!(
-                "Unit {} is added as a dependency to a non-existent unit {destination}.",
-                unit.path
-            );
-            plan.notes.push(note);
+            plan.notes.push(Note::DestinationMissing {
+                file: unit.path.as_str().into(),
+                destination,
+            });
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::fs::MemoryFs;
+use proptest::prelude::*;
 
 const LIB: &str = "/usr/lib/systemd/system";
 const ETC: &str = "/etc/systemd/system";
@@ -435,4 +436,40 @@ fn a_folder_with_two_names_is_one_folder() {
             .len(),
         1
     );
+}
+
+proptest! {
+    /// Whatever the order of requests: enabling twice changes nothing the second time, what is enabled
+    /// says so, and disabling all leaves no link behind.
+    #[test]
+    fn requests_are_idempotent_and_can_be_undone(
+        picks in prop::collection::vec((0usize..7, any::<bool>(), 0usize..4), 1..12),
+    ) {
+        let all = ["a.service", "c.socket", "g@.service", "n@x.service", "static.service", "ind.service", "g@tty5.service"];
+        let fs = machine();
+        let mut installer = installer(&fs);
+        for (pick, runtime, verb) in picks {
+            let unit = names(&[all[pick]]);
+            let options = InstallOptions { runtime, force: true };
+            let request = |installer: &mut Installer<'_, MemoryFs>| match verb {
+                0 | 1 => installer.enable(&unit, options),
+                2 => installer.disable(&unit, options),
+                _ => installer.preset(&unit, PresetMode::Full, options),
+            };
+            request(&mut installer).unwrap();
+            prop_assert!(request(&mut installer).unwrap().changes.is_empty());
+            if verb < 2 && !matches!(all[pick], "static.service" | "ind.service") {
+                let state = installer.state(&unit[0]).unwrap();
+                prop_assert!(matches!(state, UnitFileState::Enabled | UnitFileState::EnabledRuntime), "{:?}", state);
+            }
+        }
+        for runtime in [false, true] {
+            installer.disable(&names(&all), InstallOptions { runtime, force: false }).unwrap();
+        }
+        for unit in ["a.service", "c.socket", "g@.service", "n@.service"] {
+            prop_assert_eq!(installer.state(&name(unit)), Some(UnitFileState::Disabled));
+        }
+        let left = installer.fs().overlay().into_values().flatten().count();
+        prop_assert_eq!(left, 0);
+    }
 }
