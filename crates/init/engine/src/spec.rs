@@ -14,6 +14,7 @@ use crate::dep::DepKind;
 use crate::ids::Span;
 use crate::job::JobMode;
 
+pub(crate) use kinds::is_default;
 pub use kinds::{
     AutomountSpec, CommandSpec, DeviceSpec, ExitStatusSet, ExitType, HealthAction, HealthSpec,
     KillMode, KillSpec, MountSpec, NotifyAccess, OomPolicy, PathCheck, PathSpec, RateLimit,
@@ -56,36 +57,47 @@ pub struct Check {
 #[serde(default)]
 pub struct UnitSettings {
     /// StopWhenUnneeded=
+    #[serde(skip_serializing_if = "is_default")]
     pub stop_when_unneeded: bool,
     /// RefuseManualStart=
+    #[serde(skip_serializing_if = "is_default")]
     pub refuse_manual_start: bool,
     /// RefuseManualStop=
+    #[serde(skip_serializing_if = "is_default")]
     pub refuse_manual_stop: bool,
     /// AllowIsolate=
+    #[serde(skip_serializing_if = "is_default")]
     pub allow_isolate: bool,
     /// IgnoreOnIsolate=
+    #[serde(skip_serializing_if = "is_default")]
     pub ignore_on_isolate: bool,
     /// JobTimeoutSec=: from when the job was queued.
     pub job_timeout: Span,
     /// JobRunningTimeoutSec=: from when the job was begun.
     pub job_running_timeout: Span,
     /// JobTimeoutAction=
+    #[serde(skip_serializing_if = "is_default")]
     pub job_timeout_action: EmergencyAction,
     /// StartLimitIntervalSec= and StartLimitBurst=
     pub start_limit: RateLimit,
     /// StartLimitAction=
+    #[serde(skip_serializing_if = "is_default")]
     pub start_limit_action: EmergencyAction,
     /// FailureAction=
+    #[serde(skip_serializing_if = "is_default")]
     pub failure_action: EmergencyAction,
     /// SuccessAction=
+    #[serde(skip_serializing_if = "is_default")]
     pub success_action: EmergencyAction,
     /// OnFailureJobMode=
     pub on_failure_mode: JobMode,
     /// OnSuccessJobMode=
     pub on_success_mode: JobMode,
     /// CollectMode=inactive-or-failed: forget the unit even after a failure.
+    #[serde(skip_serializing_if = "is_default")]
     pub collect_failed: bool,
     /// Never stopped, whatever happens (`-.slice`, `init.scope`, the root mount).
+    #[serde(skip_serializing_if = "is_default")]
     pub perpetual: bool,
 }
 

@@ -4,7 +4,7 @@ use super::{Pending, Step};
 use crate::dep::{DepKind, Effect};
 use crate::event::{Do, LoadState};
 use crate::ids::{JobId, UnitId};
-use crate::job::{JobPhase, JobResult, JobType};
+use crate::job::{Job, JobPhase, JobResult, JobType};
 use crate::protocol::{ActiveState, Input, Severity};
 use crate::state::{CheckOutcome, EngineState};
 use crate::transaction::order::{Ordered, waits_for};
@@ -13,27 +13,27 @@ impl EngineState {
     /// The jobs that must end before this one may begin, with the dependency that says so.
     #[must_use]
     pub fn waits_of(&self, job: JobId) -> Vec<(DepKind, JobId)> {
-        let Some(job) = self.jobs.get(&job) else {
-            return Vec::new();
-        };
+        let job = self.jobs.get(&job);
+        job.map_or_else(Vec::new, |job| self.waits(job).collect())
+    }
+
+    fn waits(&self, job: &Job) -> impl Iterator<Item = (DepKind, JobId)> {
         let this = Ordered {
             job_type: job.job_type,
             ignore_order: job.ignore_order,
         };
         let record = self.unit(job.unit);
-        let mut waits = Vec::new();
-        for kind in [DepKind::After, DepKind::Before] {
-            for other in record.deps(kind).filter_map(|unit| self.job_of(unit)) {
-                let that = Ordered {
-                    job_type: other.job_type,
-                    ignore_order: other.ignore_order,
-                };
-                if waits_for(this, kind, that) {
-                    waits.push((kind, other.id));
-                }
-            }
-        }
-        waits
+        let edges = [DepKind::After, DepKind::Before]
+            .into_iter()
+            .flat_map(move |kind| record.deps(kind).map(move |unit| (kind, unit)));
+        edges.filter_map(move |(kind, unit)| {
+            let other = self.job_of(unit)?;
+            let that = Ordered {
+                job_type: other.job_type,
+                ignore_order: other.ignore_order,
+            };
+            waits_for(this, kind, that).then_some((kind, other.id))
+        })
     }
 }
 
@@ -56,7 +56,7 @@ impl Step<'_> {
         let Some(job) = self.state.job(id) else {
             return;
         };
-        if job.phase != JobPhase::Waiting || !self.state.waits_of(id).is_empty() {
+        if job.phase != JobPhase::Waiting || self.state.waits(job).next().is_some() {
             return;
         }
         let (unit, job_type) = (job.unit, job.job_type);

@@ -10,6 +10,13 @@ const SIGTERM: u8 = 15;
 const SIGKILL: u8 = 9;
 const SIGABRT: u8 = 6;
 
+/// Whether a value is its type's default, which need not be written: reading fills it in.
+///
+/// Only for fields whose default in the settings is that of their type.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// At most `burst` times in `interval`. An interval or burst of 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RateLimit {
@@ -254,22 +261,28 @@ pub struct HealthSpec {
 #[serde(default)]
 pub struct ServiceSpec {
     /// Type=
+    #[serde(skip_serializing_if = "is_default")]
     pub service_type: ServiceType,
     /// ExitType=
+    #[serde(skip_serializing_if = "is_default")]
     pub exit_type: ExitType,
     /// Every Exec…= line, in the order of the file within each list.
     pub commands: Box<[CommandSpec]>,
     /// RemainAfterExit=
+    #[serde(skip_serializing_if = "is_default")]
     pub remain_after_exit: bool,
     /// GuessMainPID=
     pub guess_main_pid: bool,
     /// PIDFile= is set.
+    #[serde(skip_serializing_if = "is_default")]
     pub has_pid_file: bool,
     /// Restart=
+    #[serde(skip_serializing_if = "is_default")]
     pub restart: Restart,
     /// RestartSec=
     pub restart_sec: Span,
     /// RestartSteps=
+    #[serde(skip_serializing_if = "is_default")]
     pub restart_steps: u32,
     /// RestartMaxDelaySec=
     pub restart_max_delay: Span,
@@ -278,32 +291,43 @@ pub struct ServiceSpec {
     /// TimeoutStopSec=
     pub timeout_stop: Span,
     /// TimeoutAbortSec=, where it differs from the stop timeout.
+    #[serde(skip_serializing_if = "is_default")]
     pub timeout_abort: Option<Span>,
     /// TimeoutStartFailureMode=
+    #[serde(skip_serializing_if = "is_default")]
     pub start_failure_mode: TimeoutFailureMode,
     /// TimeoutStopFailureMode=
+    #[serde(skip_serializing_if = "is_default")]
     pub stop_failure_mode: TimeoutFailureMode,
     /// RuntimeMaxSec=, with RuntimeRandomizedExtraSec= already added by the loader.
     pub runtime_max: Span,
     /// WatchdogSec=
     pub watchdog: Span,
     /// NotifyAccess=
+    #[serde(skip_serializing_if = "is_default")]
     pub notify_access: NotifyAccess,
     /// SuccessExitStatus=
+    #[serde(skip_serializing_if = "is_default")]
     pub success_status: ExitStatusSet,
     /// RestartPreventExitStatus=
+    #[serde(skip_serializing_if = "is_default")]
     pub restart_prevent: ExitStatusSet,
     /// RestartForceExitStatus=
+    #[serde(skip_serializing_if = "is_default")]
     pub restart_force: ExitStatusSet,
     /// ReloadSignal= of Type=notify-reload.
     pub reload_signal: u8,
     /// FileDescriptorStoreMax=
+    #[serde(skip_serializing_if = "is_default")]
     pub fd_store_max: u32,
     /// OOMPolicy=
+    #[serde(skip_serializing_if = "is_default")]
     pub oom_policy: OomPolicy,
     /// How its processes are ended.
+    #[serde(skip_serializing_if = "is_default")]
     pub kill: KillSpec,
     /// HealthCheckExec= and its siblings.
+    #[serde(skip_serializing_if = "is_default")]
     pub health: Option<HealthSpec>,
 }
 

@@ -30,6 +30,7 @@ use crate::protocol::{
     ActiveState, CommandRef, Context, DeadlineKind, ExecKind, ExitStatus, Input, Outcome, Output,
     Process, Role, Severity,
 };
+use crate::spec::is_default;
 use crate::spec::{ExitType, ServiceSpec, ServiceType};
 
 pub use health::Health;
@@ -86,56 +87,82 @@ pub enum ServiceState {
 #[serde(default)]
 pub struct Service {
     /// Its step.
+    #[serde(skip_serializing_if = "is_default")]
     pub state: ServiceState,
     /// The first thing that went wrong in this run.
+    #[serde(skip_serializing_if = "is_default")]
     pub outcome: Outcome,
     /// Whether the last reload went wrong.
+    #[serde(skip_serializing_if = "is_default")]
     pub reload_failed: bool,
     /// The process that the service stands for.
+    #[serde(skip_serializing_if = "is_default")]
     pub main: Option<Process>,
     /// How the last main process ended.
+    #[serde(skip_serializing_if = "is_default")]
     pub main_exit: Option<ExitStatus>,
     /// The helper of the current step.
+    #[serde(skip_serializing_if = "is_default")]
     pub control: Option<Process>,
     /// The command that the current step is at.
+    #[serde(skip_serializing_if = "is_default")]
     pub command: Option<CommandRef>,
     /// A main process was asked for and has not appeared.
+    #[serde(skip_serializing_if = "is_default")]
     main_asked: bool,
     /// A control process was asked for and has not appeared.
+    #[serde(skip_serializing_if = "is_default")]
     control_asked: bool,
     /// Something may be left in the cgroup.
+    #[serde(skip_serializing_if = "is_default")]
     pub populated: bool,
     /// How often it was restarted by its own policy.
+    #[serde(skip_serializing_if = "is_default")]
     pub restarts: u32,
     /// The pause before a restart is over: the next start is one of those.
+    #[serde(skip_serializing_if = "is_default")]
     restart_due: bool,
     /// Somebody asked for the stop, so the policy does not count.
+    #[serde(skip_serializing_if = "is_default")]
     stop_asked: bool,
     /// Type=idle holds its process back.
+    #[serde(skip_serializing_if = "is_default")]
     held_for_idle: bool,
     /// Type=idle: nothing may wait for it, so it counts as up while it starts.
+    #[serde(skip_serializing_if = "is_default")]
     cosmetic: bool,
     /// READY=1 was received.
+    #[serde(skip_serializing_if = "is_default")]
     ready: bool,
     /// Type=dbus: its name has an owner.
+    #[serde(skip_serializing_if = "is_default")]
     bus_owned: bool,
     /// STATUS=
+    #[serde(skip_serializing_if = "is_default")]
     pub status_text: Option<Box<str>>,
     /// ERRNO=
+    #[serde(skip_serializing_if = "is_default")]
     pub status_errno: i32,
     /// WATCHDOG_USEC=, where the service changed it.
+    #[serde(skip_serializing_if = "is_default")]
     watchdog_override: Option<Span>,
     /// What descriptors are kept for it.
+    #[serde(skip_serializing_if = "is_default")]
     pub stored: Vec<StoredName>,
     /// When the current run came up, and when it was last told to reload.
+    #[serde(skip_serializing_if = "is_default")]
     up_since: Time,
+    #[serde(skip_serializing_if = "is_default")]
     reload_since: Time,
     /// When the step, the run and the watchdog's patience are over; 0 for never.
+    #[serde(skip_serializing_if = "is_default")]
     step_until: Time,
+    #[serde(skip_serializing_if = "is_default")]
     run_until: Time,
+    #[serde(skip_serializing_if = "is_default")]
     watchdog_until: Time,
     /// Health checks of this run.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub health: Option<Box<Health>>,
 }
 
