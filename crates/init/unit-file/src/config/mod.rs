@@ -2,7 +2,7 @@
 //!
 //! [`UnitConfig`] is what every unit has, [`UnitKind`] what its type adds. The execution, kill and
 //! resource settings stand in `exec`, `kill` and `resources`, whichever type has them. Groups that
-//! few units use are [`Rare`], lists of texts are [`StrList`](crate::value::list::StrList), and
+//! few units use are [`Rare`], lists of texts are [`StrList`], and
 //! names are shared: thousands of units fit into a few megabytes.
 
 mod condition;
@@ -11,17 +11,17 @@ mod kinds;
 mod rare;
 mod resources;
 mod sandbox;
+mod scheduling;
 mod service;
 mod socket;
+mod streams;
 
 use std::sync::Arc;
 
 pub use condition::{Condition, ConditionKind};
 pub use exec::{
-    CoredumpFilter, Directories, Directory, DirectoryKind, DirectoryPreserve, ExecContext,
-    ExecInput, ExecOutput, IoClass, IoPriority, LogLevel, Logging, Nice, NumaPolicy,
-    OomScoreAdjust, Personality, RealtimePriority, Scheduling, SchedulingPolicy, StdinData,
-    SyslogFacility, SyslogLevel, Terminal, UtmpMode, WorkingDirectory,
+    Directories, Directory, DirectoryKind, DirectoryPreserve, ExecContext, LogLevel, Logging,
+    Personality, SyslogFacility, SyslogLevel, Terminal, UtmpMode,
 };
 pub use kinds::{
     AutomountConfig, KillContext, KillMode, MountConfig, PathConfig, PathKind, PathSpec,
@@ -37,6 +37,10 @@ pub use sandbox::{
     Credentials, Images, KeyringMode, MountPropagation, ProcSubset, ProtectHome, ProtectProc,
     ProtectSystem, Sandbox, SecurityLabels,
 };
+pub use scheduling::{
+    CoredumpFilter, IoClass, IoPriority, Nice, NumaPolicy, OomScoreAdjust, RealtimePriority,
+    Scheduling, SchedulingPolicy,
+};
 pub use service::{
     CommandPhase, ExitPolicies, ExitType, HealthCheck, NotifyAccess, OomPolicy, PhasedCommand,
     Restart, ServiceConfig, ServiceType, TimeoutMode,
@@ -45,6 +49,8 @@ pub use socket::{
     BindIpv6Only, SocketConfig, SocketOptions, SocketPhase, SocketProtocol, Timestamping,
     TypeOfService,
 };
+
+pub use streams::{ExecInput, ExecOutput, StdinData, WorkingDirectory};
 
 use crate::name::{UnitName, UnitType};
 use crate::timespan::TimeSpan;
