@@ -8,18 +8,21 @@ use muster_engine::protocol::{ExecKind, ExitStatus, Input, Output, Process, Role
 use muster_engine::spec::*;
 use muster_engine::{EngineState, Event};
 
+/// A unit by name, with its settings and edges.
+type Unit<'a> = (&'a str, KindSpec, &'a [(DepKind, &'a str)]);
+
 struct Bed {
     state: EngineState,
     now: u64,
 }
 
 impl Bed {
-    fn new(units: &[(&str, KindSpec, &[(DepKind, &str)])]) -> Self {
+    fn new(units: &[Unit<'_>]) -> Self {
         let mut bed = Self {
             state: EngineState::new(),
             now: 1_000_000,
         };
-        let load = |(name, kind, deps): &(&str, KindSpec, &[(DepKind, &str)])| LoadedUnit {
+        let load = |(name, kind, deps): &Unit<'_>| LoadedUnit {
             name: (*name).into(),
             aliases: Vec::new(),
             load: LoadState::Loaded,
@@ -62,12 +65,15 @@ impl Bed {
     }
 
     fn tell(&mut self, unit: &str, input: Input) -> Vec<Do> {
-        let unit = self.state.find(unit).unwrap();
+        let unit = self.state.find(unit).expect("the unit is loaded");
         self.happens(What::Unit { unit, input })
     }
 
     fn spawned(&mut self, unit: &str, role: Role, pid: u32) -> Vec<Do> {
-        let invocation = self.state.unit(self.state.find(unit).unwrap()).invocation;
+        let invocation = self
+            .state
+            .unit(self.state.find(unit).expect("the unit is loaded"))
+            .invocation;
         let process = Process {
             pid,
             pidfd_inode: 1,
@@ -78,7 +84,7 @@ impl Bed {
     }
 
     fn sub(&self, unit: &str) -> &'static str {
-        let id = self.state.find(unit).unwrap();
+        let id = self.state.find(unit).expect("the unit is loaded");
         self.state.unit(id).machine.sub_state()
     }
 }

@@ -14,9 +14,11 @@
 //! A process that was asked for counts from that moment on: a stop waits for it to appear and then ends it, so that
 //! nothing is started behind a stop's back. One that appears after all patience is gone is killed as a stray.
 
+mod deadlines;
 mod exits;
 mod health;
 mod notify;
+mod policy;
 mod start;
 mod stop;
 #[cfg(test)]

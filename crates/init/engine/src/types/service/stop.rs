@@ -1,11 +1,8 @@
-//! The way down: stop commands, signals, clean-up, and the decision about another run.
+//! The way down: stop commands, signals, clean-up.
 
 use super::{Act, ServiceState};
-use crate::ids::Span;
-use crate::protocol::{
-    DeadlineKind, ExecKind, ExitStatus, KillScope, Outcome, Output, Role, Severity,
-};
-use crate::spec::{KillMode, Restart, ServiceType, TimeoutFailureMode};
+use crate::protocol::{DeadlineKind, ExecKind, KillScope, Outcome, Output, Role};
+use crate::spec::{KillMode, ServiceType};
 
 impl Act<'_> {
     pub(super) fn stop_on_request(&mut self) {
@@ -203,7 +200,7 @@ impl Act<'_> {
         self.enter_signal(ServiceState::FinalSigterm, Outcome::Success);
     }
 
-    fn enter_dead(&mut self) {
+    pub(super) fn enter_dead(&mut self) {
         self.disarm(DeadlineKind::Step);
         self.end_supervision();
         // With KillMode=none or process something may be left, but it is not this unit's any more.
@@ -226,200 +223,5 @@ impl Act<'_> {
             Outcome::Success | Outcome::ExecCondition => ServiceState::Dead,
             _ => ServiceState::Failed,
         });
-    }
-
-    /// Whether the restart policy wants another run after this one.
-    pub(super) fn restart_follows(&self) -> bool {
-        if self.service.stop_asked || self.context.stop_pending || self.context.shutting_down {
-            return false;
-        }
-        if let Some(exit) = self.service.main_exit {
-            let listed = |set: &crate::spec::ExitStatusSet| match exit {
-                ExitStatus::Code(code) => set.has_code(code),
-                ExitStatus::Signal(signal) | ExitStatus::Core(signal) => set.has_signal(signal),
-            };
-            if listed(&self.spec.restart_prevent) {
-                return false;
-            }
-            if listed(&self.spec.restart_force) {
-                return true;
-            }
-        }
-        let outcome = self.service.outcome;
-        let well = outcome == Outcome::Success;
-        let skipped = outcome == Outcome::ExecCondition;
-        match self.spec.restart {
-            Restart::No => false,
-            Restart::Always => !skipped,
-            Restart::OnSuccess => well,
-            Restart::OnFailure => !well && !skipped,
-            Restart::OnAbnormal => !well && !skipped && outcome != Outcome::ExitCode,
-            Restart::OnWatchdog => outcome == Outcome::Watchdog,
-            Restart::OnAbort => matches!(outcome, Outcome::Signal | Outcome::CoreDump),
-        }
-    }
-
-    /// RestartSec=, growing towards RestartMaxDelaySec= over RestartSteps= restarts.
-    fn restart_pause(&self) -> Span {
-        let first = self.spec.restart_sec;
-        let (steps, last) = (self.spec.restart_steps, self.spec.restart_max_delay);
-        if steps == 0 || last == Span::INFINITY || last <= first {
-            return first;
-        }
-        let done = self.service.restarts;
-        if done >= steps {
-            return last;
-        }
-        if first.0 == 0 {
-            return Span(last.0 / u64::from(steps) * u64::from(done));
-        }
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a pause is exact to far better than it is measured; it stays between first and last"
-        )]
-        let pause = {
-            let growth = last.0 as f64 / first.0 as f64;
-            (first.0 as f64 * growth.powf(f64::from(done) / f64::from(steps))) as u64
-        };
-        Span(pause.clamp(first.0, last.0))
-    }
-
-    pub(super) fn reset_failed(&mut self) {
-        if self.service.state == ServiceState::Failed {
-            self.enter(ServiceState::Dead);
-        }
-        self.service.outcome = Outcome::Success;
-        self.service.reload_failed = false;
-        self.service.restarts = 0;
-    }
-
-    pub(super) fn deadline(&mut self, kind: DeadlineKind) {
-        match kind {
-            DeadlineKind::Step => self.step_took_too_long(),
-            DeadlineKind::Restart => {
-                if self.service.state == ServiceState::AutoRestart {
-                    self.service.restart_due = true;
-                    self.out.push(Output::Restart);
-                }
-            }
-            DeadlineKind::Watchdog => {
-                if self.is_watched() {
-                    self.log(Severity::Error, "The watchdog was not fed in time.");
-                    self.enter_signal(ServiceState::StopWatchdog, Outcome::Watchdog);
-                }
-            }
-            DeadlineKind::RuntimeMax => {
-                if self.service.state == ServiceState::Running {
-                    self.log(Severity::Warning, "It ran for as long as it may.");
-                    self.enter_stop(Outcome::Timeout);
-                }
-            }
-            DeadlineKind::Idle => self.release_idle(),
-            DeadlineKind::Health => self.health_due(),
-            DeadlineKind::Elapse | DeadlineKind::RateLimit => {}
-        }
-    }
-
-    fn step_took_too_long(&mut self) {
-        use ServiceState::*;
-        let state = self.service.state;
-        match state {
-            Condition | StartPre | Start | StartPost => {
-                self.log(
-                    Severity::Error,
-                    format!("The step {} took too long.", self.service.sub_state()),
-                );
-                self.fail_by_timeout(self.spec.start_failure_mode, false);
-            }
-            Reload if self.has_control() && !self.service.reload_failed => {
-                self.log(Severity::Error, "The reload took too long; it is killed.");
-                self.service.reload_failed = true;
-                self.kill_reload();
-                self.arm(DeadlineKind::Step, self.spec.timeout_stop);
-            }
-            Reload | ReloadSignal | ReloadNotify => {
-                self.log(Severity::Error, "The reload took too long.");
-                self.service.control = None;
-                self.service.control_asked = false;
-                self.finish_reload(false);
-            }
-            Stop => {
-                self.log(Severity::Error, "The stop commands took too long.");
-                self.fail_by_timeout(self.spec.stop_failure_mode, false);
-            }
-            StopSigterm if self.spec.stop_failure_mode == TimeoutFailureMode::Abort => {
-                self.log(Severity::Warning, "It did not end in time; it is aborted.");
-                self.enter_signal(StopWatchdog, Outcome::Timeout);
-            }
-            StopWatchdog | StopSigterm if self.spec.kill.send_sigkill => {
-                self.log(Severity::Warning, "It did not end in time; it is killed.");
-                self.enter_signal(StopSigkill, Outcome::Timeout);
-            }
-            StopWatchdog | StopSigterm | StopSigkill => {
-                self.log(
-                    Severity::Error,
-                    "Processes are still there after being killed.",
-                );
-                self.blame(Outcome::Timeout);
-                self.abandon_processes();
-                self.enter_stop_post();
-            }
-            StopPost => {
-                self.log(Severity::Error, "The clean-up commands took too long.");
-                self.fail_by_timeout(self.spec.stop_failure_mode, true);
-            }
-            FinalSigterm if self.spec.stop_failure_mode == TimeoutFailureMode::Abort => {
-                self.enter_signal(FinalWatchdog, Outcome::Timeout);
-            }
-            FinalWatchdog | FinalSigterm if self.spec.kill.send_sigkill => {
-                self.enter_signal(FinalSigkill, Outcome::Timeout);
-            }
-            FinalWatchdog | FinalSigterm | FinalSigkill => {
-                self.log(
-                    Severity::Error,
-                    "Processes are still there after clean-up; they are left.",
-                );
-                self.blame(Outcome::Timeout);
-                self.abandon_processes();
-                self.enter_dead();
-            }
-            Dead | Running | Exited | Failed | AutoRestart => {}
-        }
-    }
-
-    /// Processes that survive SIGKILL hang in the kernel; nothing waits for them any longer.
-    fn abandon_processes(&mut self) {
-        self.service.main = None;
-        self.service.main_asked = false;
-        self.service.control = None;
-        self.service.control_asked = false;
-        self.service.populated = false;
-    }
-
-    /// Ends a reload command that took too long.
-    pub(super) fn kill_reload(&mut self) {
-        if self.service.control.is_some() {
-            self.out.push(Output::Kill {
-                scope: KillScope::Control,
-                signal: self.spec.kill.final_signal,
-                and_continue: false,
-                and_hangup: false,
-            });
-        }
-    }
-
-    fn fail_by_timeout(&mut self, mode: TimeoutFailureMode, last: bool) {
-        use ServiceState::*;
-        let state = match (mode, last) {
-            (TimeoutFailureMode::Terminate, false) => StopSigterm,
-            (TimeoutFailureMode::Abort, false) => StopWatchdog,
-            (TimeoutFailureMode::Kill, false) => StopSigkill,
-            (TimeoutFailureMode::Terminate, true) => FinalSigterm,
-            (TimeoutFailureMode::Abort, true) => FinalWatchdog,
-            (TimeoutFailureMode::Kill, true) => FinalSigkill,
-        };
-        self.enter_signal(state, Outcome::Timeout);
     }
 }

@@ -7,13 +7,13 @@ use crate::types::{Machine, Mount, Path, Service, Socket, Swap, Timer};
 #[test]
 fn the_pieces_of_a_unit_stay_small() {
     let pieces = [
-        ("UnitRecord", size_of::<UnitRecord>(), 320),
-        ("UnitSpec", size_of::<UnitSpec>(), 224),
-        ("ServiceSpec", size_of::<ServiceSpec>(), 368),
+        ("UnitRecord", size_of::<UnitRecord>(), 288),
+        ("UnitSpec", size_of::<UnitSpec>(), 160),
+        ("ServiceSpec", size_of::<ServiceSpec>(), 288),
         ("Machine", size_of::<Machine>(), 16),
-        ("Service", size_of::<Service>(), 320),
+        ("Service", size_of::<Service>(), 256),
         ("Socket", size_of::<Socket>(), 128),
-        ("Timer", size_of::<Timer>(), 144),
+        ("Timer", size_of::<Timer>(), 112),
         ("Path", size_of::<Path>(), 24),
         ("Mount", size_of::<Mount>(), 96),
         ("Swap", size_of::<Swap>(), 96),
