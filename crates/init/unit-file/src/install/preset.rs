@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{InstallError, InstallOptions, Installer, Plan};
+use super::{InstallError, InstallOptions, Installer, Note, Plan};
 use crate::fs::{FileKind, UnitFs};
 use crate::name::UnitName;
 
@@ -220,8 +220,16 @@ impl<F: UnitFs> Installer<'_, F> {
         self.planned(|installer, plan| {
             let (mut plus, mut minus) = (Vec::new(), Vec::new());
             for name in &names {
-                // Aliases, masks and dangling links are nobody's preset.
-                let _ = installer.sort_by_preset(name, &rules, &mut plus, &mut minus);
+                // An alias goes with its unit, a dangling link with nothing.
+                if installer.loader.index().alias_of(name).is_some() {
+                    continue;
+                }
+                match installer.sort_by_preset(name, &rules, &mut plus, &mut minus) {
+                    Err(InstallError::Masked { path }) if mode != PresetMode::EnableOnly => {
+                        plan.notes.push(Note::Masked { path });
+                    }
+                    Ok(()) | Err(_) => {}
+                }
             }
             installer.carry_out_preset(plus, &minus, mode, options, plan)
         })
@@ -234,7 +242,8 @@ impl<F: UnitFs> Installer<'_, F> {
         plus: &mut Vec<UnitName>,
         minus: &mut Vec<UnitName>,
     ) -> Result<(), InstallError> {
-        self.discover(name)?;
+        // An alias has the presets of its unit.
+        let name = &self.discover(name)?.name;
         match rules.action(name) {
             PresetAction::Enable { instances } if !instances.is_empty() && name.is_template() => {
                 plus.extend(

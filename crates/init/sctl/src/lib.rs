@@ -1,0 +1,142 @@
+//! `sctl`: units from the command line.
+//!
+//! # Purpose
+//! `sctl` reads and changes what is on disk about units: it checks unit files, says what is enabled
+//! and why, makes and removes the links that enable units, draws dependencies, and explains calendar
+//! expressions, time spans and escaped names. Verbs, options, messages and exit codes are those of
+//! `systemctl`, `systemd-analyze` and `systemd-escape` of systemd 252, so that scripts written for
+//! them run with `sctl` in their place. The few deliberate differences stand, with their reasons, in
+//! `tests/accepted-differences.txt`, and a test compares the rest with the real tools.
+//!
+//! # Entry point
+//! [`run`] takes the arguments of a process and gives its exit code. Nothing else is public.
+//!
+//! # How a command runs
+//! 1. `arguments` puts the verb first and drops options that mean nothing to it.
+//! 2. `cli` is the clap definition; it owns every help text.
+//! 3. `verb` has one module per family of verbs. Those that change something ask
+//!    [`muster_unit_file::install::Installer`] for a plan, and `links` carries the plan out.
+//! 4. `console` is the only way to standard output and standard error.
+//!
+//! There are no tasks, threads or channels: one command, one pass.
+//!
+//! # Invariants
+//! - What is to be changed is decided before the first change is made; a refused request changes
+//!   nothing.
+//! - Every single change is atomic (a link is made whole or not at all, a replaced link is never
+//!   absent) and on disk when `sctl` exits. A second run of the same command changes nothing.
+//! - With `--root=` no link of that root leads outside of it.
+//! - Standard output is for answers, standard error for what was done or went wrong. A reader that
+//!   goes away ends the command without a message.
+//!
+//! # What it does not do
+//! - It does not talk to a running manager: verbs such as `start` say so. `--now` is refused.
+//! - It manages the system's units; there is no `--user`, `--host`, `--machine` or `--image`.
+//! - It asks no questions, starts no pager and no editor.
+
+mod arguments;
+mod cli;
+mod console;
+mod host;
+mod links;
+mod system;
+mod verb;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
+
+use crate::arguments::ArgumentError;
+use crate::cli::Cli;
+use crate::console::{Console, Exit};
+
+/// Runs one command. The first argument is the name of the program.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut console = Console::of_process();
+    let exit = match parse(arguments, &mut console) {
+        Ok(cli) => match verb::run(&cli.verb, &mut console) {
+            Ok(exit) => exit,
+            Err(error) => console.report(&error),
+        },
+        Err(exit) => exit,
+    };
+    console.finish(exit).into()
+}
+
+/// The command, or the exit code if there is nothing more to do.
+fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+    console: &mut Console,
+) -> Result<Cli, Exit> {
+    let words: Result<Vec<String>, OsString> = arguments
+        .into_iter()
+        .skip(1)
+        .map(OsString::into_string)
+        .collect();
+    let arranged = words
+        .map_err(|_| ArgumentError::NotText)
+        .and_then(|words| arguments::arrange(&Cli::command(), words));
+    let arranged = match arranged {
+        Ok(arranged) => arranged,
+        Err(error) => {
+            console.note(&error);
+            return Err(Exit::Failure);
+        }
+    };
+    Cli::try_parse_from(std::iter::once("sctl".to_owned()).chain(arranged))
+        .map_err(|error| explain(&error, console))
+}
+
+/// Prints what clap found, with the exit codes of `systemctl`.
+fn explain(error: &clap::Error, console: &mut Console) -> Exit {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let text = if console.colour() {
+                error.render().ansi().to_string()
+            } else {
+                error.render().to_string()
+            };
+            // A reader that went away is dealt with when the console is finished.
+            let _ = console.print(&text);
+            Exit::Success
+        }
+        ErrorKind::MissingRequiredArgument => {
+            console.note("Too few arguments.");
+            console.note(usage(error));
+            Exit::Failure
+        }
+        // A word too much is not an option that is misspelt.
+        ErrorKind::UnknownArgument if !names_an_option(error) => {
+            console.note("Too many arguments.");
+            console.note(usage(error));
+            Exit::Failure
+        }
+        _ => {
+            console.note(error.render().to_string().trim_end());
+            Exit::Failure
+        }
+    }
+}
+
+/// Whether the argument that an error is about looks like an option.
+fn names_an_option(error: &clap::Error) -> bool {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(text)) => text.starts_with('-'),
+        _ => false,
+    }
+}
+
+/// `Usage: sctl enable [OPTIONS] <UNIT>...`
+fn usage(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let line = text.lines().find(|line| line.starts_with("Usage:"));
+    let verb = line.and_then(|line| line.split_whitespace().nth(2));
+    let mut command = Cli::command();
+    command.build();
+    match verb.and_then(|verb| command.find_subcommand_mut(verb)) {
+        Some(verb) => verb.render_usage().to_string(),
+        None => command.render_usage().to_string(),
+    }
+}

@@ -1,0 +1,195 @@
+//! Carrying out plans: the only module that changes files.
+
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use muster_unit_file::fs::{FsError, RealFs};
+use muster_unit_file::install::Change;
+use rustix::fs::{Mode, OFlags};
+use thiserror::Error;
+
+/// Names tried for the link that replaces another.
+const MAX_TEMPORARY_NAMES: u32 = 100;
+
+/// Why a change cannot be made.
+#[derive(Debug, Error)]
+pub(crate) enum LinkError {
+    /// The system refuses.
+    #[error("Failed to {operation} {}", path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The path leads nowhere.
+    #[error("Failed to find the place of {path}")]
+    Place {
+        /// As the system's units see it.
+        path: Box<str>,
+        /// Why.
+        #[source]
+        source: FsError,
+    },
+}
+
+fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LinkError {
+    move |source| LinkError::Io {
+        operation,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Carries changes out one by one, in their order, telling `done` about each. What is so already is
+/// passed over in silence.
+///
+/// # Errors
+/// The first change that cannot be made; the ones before it stay.
+pub(crate) fn carry_out(
+    fs: &RealFs,
+    changes: &[Change],
+    mut done: impl FnMut(&Change),
+) -> Result<(), LinkError> {
+    let mut changes = changes.iter().peekable();
+    while let Some(change) = changes.next() {
+        match change {
+            Change::Remove { path } => {
+                let replacement = changes.next_if(
+                    |next| matches!(next, Change::Link { path: same, .. } if same == path),
+                );
+                if let Some(link @ Change::Link { target, .. }) = replacement {
+                    make_link(&place(fs, path)?, target, true)?;
+                    done(change);
+                    done(link);
+                } else if remove(&place(fs, path)?)? {
+                    done(change);
+                }
+            }
+            Change::Link { path, target } => {
+                if make_link(&place(fs, path)?, target, false)? {
+                    done(change);
+                }
+            }
+            Change::RemoveFolder { path } => remove_folder(path, &place(fs, path)?, &mut done)?,
+        }
+    }
+    Ok(())
+}
+
+fn place(fs: &RealFs, path: &str) -> Result<PathBuf, LinkError> {
+    fs.real_path(path).map_err(|source| LinkError::Place {
+        path: path.into(),
+        source,
+    })
+}
+
+/// Makes a link and the folders above it. `true` if there was something to do.
+fn make_link(path: &Path, target: &str, replace: bool) -> Result<bool, LinkError> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(folder).map_err(failed("create folder", folder))?;
+    match symlink(target, path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            match std::fs::read_link(path) {
+                Ok(existing) if existing == Path::new(target) => return Ok(false),
+                // Only a link is ever replaced, never a file that someone wrote.
+                Ok(_) if replace => replace_link(path, folder, target)?,
+                _ => return Err(failed("create symlink", path)(error)),
+            }
+        }
+        Err(error) => return Err(failed("create symlink", path)(error)),
+    }
+    sync_folder(folder)?;
+    Ok(true)
+}
+
+/// Puts a new link over an old one, so that there is one at every moment.
+fn replace_link(path: &Path, folder: &Path, target: &str) -> Result<(), LinkError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let process = std::process::id();
+    let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+    for attempt in 0..MAX_TEMPORARY_NAMES {
+        let temporary = folder.join(format!(".#{name}.{process}.{attempt}"));
+        match symlink(target, &temporary) {
+            Ok(()) => {
+                return std::fs::rename(&temporary, path).map_err(|error| {
+                    // The old link is still there; the new one must not stay beside it.
+                    let _ = std::fs::remove_file(&temporary);
+                    failed("replace symlink", path)(error)
+                });
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+            Err(error) => return Err(failed("create symlink", &temporary)(error)),
+        }
+    }
+    Err(failed("replace symlink", path)(last))
+}
+
+/// Removes a file or link, and the `.wants/` or similar folder that is empty then.
+fn remove(path: &Path) -> Result<bool, LinkError> {
+    match std::fs::remove_file(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed("remove", path)(error)),
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    sync_folder(folder)?;
+    let is_dependency_folder = folder.extension().is_some_and(|extension| {
+        ["wants", "requires", "upholds"]
+            .iter()
+            .any(|kind| extension == *kind)
+    });
+    // Other links may be left in it; then it stays.
+    if is_dependency_folder
+        && std::fs::remove_dir(folder).is_ok()
+        && let Some(above) = folder.parent()
+    {
+        sync_folder(above)?;
+    }
+    Ok(true)
+}
+
+/// Removes a folder of drop-ins with what is in it, telling about every file.
+fn remove_folder(name: &str, path: &Path, done: &mut impl FnMut(&Change)) -> Result<(), LinkError> {
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed("list", path)(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(failed("list", path))?;
+        let inner = entry.path();
+        let kind = entry.file_type().map_err(failed("look at", &inner))?;
+        let removed = if kind.is_dir() {
+            std::fs::remove_dir_all(&inner)
+        } else {
+            std::fs::remove_file(&inner)
+        };
+        removed.map_err(failed("remove", &inner))?;
+        let name = format!("{name}/{}", entry.file_name().to_string_lossy());
+        done(&Change::Remove { path: name.into() });
+    }
+    std::fs::remove_dir(path).map_err(failed("remove", path))?;
+    sync_folder(path.parent().unwrap_or(Path::new("/")))?;
+    done(&Change::RemoveFolder { path: name.into() });
+    Ok(())
+}
+
+/// Makes changes of a folder's entries last.
+fn sync_folder(folder: &Path) -> Result<(), LinkError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let synced = rustix::fs::open(folder, flags, Mode::empty()).and_then(rustix::fs::fsync);
+    match synced {
+        // Not every file system can; the link is made all the same.
+        Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
+        Err(error) => Err(failed("sync folder", folder)(error.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Which system a command is about.
+
+use std::path::{Path, PathBuf};
+
+use muster_unit_file::fs::RealFs;
+use muster_unit_file::install::{InstallPaths, Installer};
+use muster_unit_file::load::{Loader, SearchPath};
+use muster_unit_file::name::{UnitName, UnitNameError, UnitType};
+use muster_unit_file::specifier::HostFacts;
+use thiserror::Error;
+
+use crate::cli::Common;
+use crate::console::Console;
+use crate::host;
+
+/// The running system, or one below a folder.
+#[derive(Debug)]
+pub(crate) struct System {
+    fs: RealFs,
+    /// What stands before every path of the system, empty for the running one.
+    prefix: String,
+    facts: HostFacts,
+    quiet: bool,
+}
+
+/// Why a system cannot be worked on.
+#[derive(Debug, Error)]
+pub(crate) enum SystemError {
+    /// `--root=` cannot be made absolute.
+    #[error("Failed to make path '{root}' absolute")]
+    Root {
+        /// What was given.
+        root: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// `--root=` names no folder.
+    #[error("Failed to open root folder '{root}'")]
+    NoFolder {
+        /// What was given.
+        root: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A name on the command line.
+    #[error("Failed to mangle unit name '{text}'")]
+    Name {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        #[source]
+        source: UnitNameError,
+    },
+}
+
+impl System {
+    /// The system that the options name.
+    ///
+    /// # Errors
+    /// `--root=` is not a folder.
+    pub(crate) fn open(common: &Common) -> Result<Self, SystemError> {
+        let root = common.root.as_deref().filter(|root| !root.is_empty());
+        let path = match root {
+            None => PathBuf::from("/"),
+            Some(root) => absolute(root)?,
+        };
+        if let Some(root) = root {
+            let failed = |source| SystemError::NoFolder {
+                root: root.to_owned(),
+                source,
+            };
+            std::fs::read_dir(&path).map_err(failed)?;
+        }
+        let prefix = if path == Path::new("/") {
+            String::new()
+        } else {
+            path.to_string_lossy().into_owned()
+        };
+        let fs = RealFs::with_root(path);
+        let facts = host::facts(&fs, prefix.is_empty());
+        Ok(Self {
+            fs,
+            prefix,
+            facts,
+            quiet: common.quiet,
+        })
+    }
+
+    /// Its files.
+    pub(crate) fn fs(&self) -> &RealFs {
+        &self.fs
+    }
+
+    /// Whether `--root=` was given.
+    pub(crate) fn is_offline(&self) -> bool {
+        !self.prefix.is_empty()
+    }
+
+    /// Whether people want to hear what is done.
+    pub(crate) fn quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// A path of the system as this machine knows it.
+    pub(crate) fn outside(&self, path: &str) -> String {
+        format!("{}{path}", self.prefix)
+    }
+
+    /// Plans changes of links.
+    pub(crate) fn installer(&self) -> Installer<'_, RealFs> {
+        Installer::new(&self.fs, InstallPaths::default(), self.facts.clone())
+    }
+
+    /// Loads units.
+    pub(crate) fn loader(&self) -> Loader<RealFs> {
+        self.loader_with(SearchPath::system())
+    }
+
+    /// Loads units from these folders.
+    pub(crate) fn loader_with(&self, path: SearchPath) -> Loader<RealFs> {
+        Loader::new(self.fs.clone(), path, self.facts.clone())
+    }
+
+    /// The unit that a word on the command line means.
+    ///
+    /// # Errors
+    /// It cannot mean any.
+    pub(crate) fn unit(&self, text: &str, console: &mut Console) -> Result<UnitName, SystemError> {
+        let failed = |source| SystemError::Name {
+            text: text.to_owned(),
+            source,
+        };
+        let name = UnitName::mangle(text, UnitType::Service).map_err(failed)?;
+        let usable = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
+        if !text.starts_with('/') && !text.chars().all(usable) && !self.quiet {
+            let escaped = name.as_str();
+            let escaped = if text.ends_with(".service") {
+                escaped
+            } else {
+                escaped.trim_end_matches(".service")
+            };
+            console.note(format_args!(
+                "Invalid unit name \"{text}\" escaped as \"{escaped}\" (maybe you should use sctl escape?)."
+            ));
+        }
+        Ok(name)
+    }
+
+    /// The units that words on the command line mean.
+    ///
+    /// # Errors
+    /// One cannot mean any.
+    pub(crate) fn units(
+        &self,
+        texts: &[String],
+        console: &mut Console,
+    ) -> Result<Vec<UnitName>, SystemError> {
+        texts.iter().map(|text| self.unit(text, console)).collect()
+    }
+}
+
+/// An absolute path without doubled slashes and dots.
+fn absolute(root: &str) -> Result<PathBuf, SystemError> {
+    let path = std::path::absolute(root).map_err(|source| SystemError::Root {
+        root: root.to_owned(),
+        source,
+    })?;
+    Ok(path.components().collect())
+}
