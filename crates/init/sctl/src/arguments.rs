@@ -296,7 +296,8 @@ pub(crate) fn arrange(command: &Command, words: Vec<String>) -> Result<Vec<Strin
     let top = Options::of(command);
     let mut words = words.into_iter();
     let mut before = tokens(&mut words, &[&all, &top], true)?;
-    let Some(Token::Positional(verb)) = before.pop() else {
+    let Some(Token::Positional(verb)) = before.pop_if(|last| matches!(last, Token::Positional(_)))
+    else {
         // No verb at all: --help, --version, or nothing.
         return Ok(before.into_iter().flat_map(Token::into_words).collect());
     };
@@ -354,3 +355,6 @@ fn unknown(command: &Command, verb: String) -> ArgumentError {
     let nearest = candidates.first().map(|(_, name)| (*name).to_owned());
     ArgumentError::UnknownVerb { verb, nearest }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use jiff::tz::TimeZone;
 use muster_unit_file::fs::RealFs;
-use muster_unit_file::install::{InstallPaths, Installer};
-use muster_unit_file::load::{Loader, SearchPath};
+use muster_unit_file::install::{InstallPaths, Installer, glob};
+use muster_unit_file::load::{Loader, SearchPath, UnitIndex};
 use muster_unit_file::name::{UnitName, UnitNameError, UnitType};
 use muster_unit_file::specifier::HostFacts;
+use muster_units::Host;
 use thiserror::Error;
 
 use crate::cli::Common;
@@ -121,6 +123,41 @@ impl System {
     /// Loads units from these folders.
     pub(crate) fn loader_with(&self, path: SearchPath) -> Loader<RealFs> {
         Loader::new(self.fs.clone(), path, self.facts.clone())
+    }
+
+    /// What units get from the machine. Below a folder there is no running kernel to ask.
+    pub(crate) fn machine(&self) -> Host {
+        let running = !self.is_offline();
+        Host {
+            specifiers: self.facts.clone(),
+            zone: TimeZone::system(),
+            memory: if running { host::memory() } else { u64::MAX },
+            tasks: if running { host::tasks() } else { u64::MAX },
+            ..Host::default()
+        }
+    }
+
+    /// The units that words on the command line mean, patterns among them.
+    ///
+    /// # Errors
+    /// A word that is not a pattern cannot mean any.
+    pub(crate) fn units_by_pattern(
+        &self,
+        texts: &[String],
+        index: &UnitIndex,
+        console: &mut Console,
+    ) -> Result<Vec<UnitName>, SystemError> {
+        let mut found = Vec::new();
+        for text in texts {
+            if text.contains(['*', '?', '[']) {
+                // Patterns are for units; a template is none yet.
+                let fits = |name: &&UnitName| glob(text, name.as_str()) && !name.is_template();
+                found.extend(index.names().filter(fits).cloned());
+            } else {
+                found.push(self.unit(text, console)?);
+            }
+        }
+        Ok(found)
     }
 
     /// The unit that a word on the command line means.

@@ -33,11 +33,8 @@ pub(crate) enum CatError {
 pub(super) fn cat(arguments: &AskUnits, console: &mut Console) -> Result<Exit, VerbError> {
     let system = System::open(&arguments.common)?;
     let mut loader = system.loader();
-    for (n, name) in system
-        .units(&arguments.units, console)?
-        .into_iter()
-        .enumerate()
-    {
+    let names = system.units_by_pattern(&arguments.units, loader.index(), console)?;
+    for (n, name) in names.into_iter().enumerate() {
         // Only a template's instances can be loaded, but its files can be shown.
         let config = if name.is_template() {
             let instance = name.with_instance("instance").unwrap_or(name.clone());

@@ -1,9 +1,11 @@
 //! The verbs, one module per family.
 
 mod cat;
+mod dependencies;
 mod escape;
 mod install;
 mod list;
+mod show;
 mod time;
 mod verify;
 
@@ -31,6 +33,15 @@ pub(crate) enum VerbError {
     /// Files of units.
     #[error(transparent)]
     Cat(#[from] cat::CatError),
+    /// Properties.
+    #[error(transparent)]
+    Show(#[from] show::ShowError),
+    /// Dependencies.
+    #[error(transparent)]
+    Dependencies(#[from] dependencies::DependenciesError),
+    /// Checks.
+    #[error(transparent)]
+    Verify(#[from] verify::VerifyError),
     /// Calendar expressions and the like.
     #[error(transparent)]
     Time(#[from] time::TimeError),
@@ -61,11 +72,12 @@ pub(crate) fn run(verb: &Verb, console: &mut Console) -> Result<Exit, VerbError>
         Verb::GetDefault(arguments) => install::get_default(arguments, console),
         Verb::SetDefault(arguments) => install::set_default(arguments, console),
         Verb::Cat(arguments) => cat::cat(arguments, console),
+        Verb::Show(arguments) => show::show(arguments, console),
+        Verb::ListDependencies(arguments) => dependencies::list(arguments, console),
         Verb::Verify(arguments) => verify::verify(arguments, console),
         Verb::Calendar(arguments) => time::calendar(arguments, console),
         Verb::Timespan(arguments) => time::timespan(arguments, console),
         Verb::Timestamp(arguments) => time::timestamp(arguments, console),
         Verb::Escape(arguments) => escape::escape(arguments, console),
-        Verb::Show(_) | Verb::ListDependencies(_) => Ok(Exit::Failure),
     }
 }

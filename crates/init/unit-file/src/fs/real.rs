@@ -47,7 +47,10 @@ impl RealFs {
     }
 
     /// Where a path really is, with all links resolved.
-    fn resolved(&self, path: &str) -> Result<PathBuf, FsError> {
+    ///
+    /// # Errors
+    /// Links lead in a circle.
+    pub fn resolved(&self, path: &str) -> Result<PathBuf, FsError> {
         let Some(root) = &self.root else {
             return Ok(PathBuf::from(path));
         };
