@@ -244,6 +244,8 @@ impl<F: UnitFs> Loader<F> {
             Ok(_) => {}
             Err(error) => {
                 config.load_state = if error.is_not_found() {
+                    // A link that leads nowhere is no file.
+                    config.fragment = None;
                     LoadState::NotFound
                 } else {
                     LoadState::Error

@@ -1,0 +1,124 @@
+//! Units together with everything that they mention.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use muster_unit_file::config::{ExecOutput, LoadState, MountConfig, UnitConfig, UnitKind};
+use muster_unit_file::fs::UnitFs;
+use muster_unit_file::load::Loader;
+use muster_unit_file::name::{UnitName, UnitType};
+use muster_unit_file::value::path::AbsolutePath;
+
+use crate::host::{Host, KernelMount};
+use crate::implicit;
+
+/// Most units that one closure loads; instances could otherwise name each other without end.
+pub const MAX_UNITS: usize = 100_000;
+
+/// Loads units and, as long as they mention further ones, those too. What was loaded once is kept.
+#[derive(Debug)]
+pub struct Closure<'l, F> {
+    loader: &'l mut Loader<F>,
+    host: &'l Host,
+    loaded: HashMap<UnitName, (Arc<UnitConfig>, Arc<[UnitName]>)>,
+}
+
+impl<'l, F: UnitFs> Closure<'l, F> {
+    /// Nothing is loaded yet.
+    pub fn new(loader: &'l mut Loader<F>, host: &'l Host) -> Self {
+        Self {
+            loader,
+            host,
+            loaded: HashMap::new(),
+        }
+    }
+
+    /// These units and what they mention, each once, by their main names.
+    pub fn of(&mut self, roots: impl IntoIterator<Item = UnitName>) -> Vec<Arc<UnitConfig>> {
+        let mut seen: HashSet<UnitName> = HashSet::new();
+        let mut found = Vec::new();
+        let mut waiting: Vec<UnitName> = roots.into_iter().collect();
+        let kernel = self.host.mounts.iter();
+        let kernel = kernel.filter_map(|m| UnitName::from_path(&m.place, UnitType::Mount).ok());
+        waiting.extend(kernel);
+        waiting.extend(
+            ["-.mount", "-.slice"]
+                .map(UnitName::new)
+                .into_iter()
+                .flatten(),
+        );
+        while let Some(name) = waiting.pop() {
+            if found.len() >= MAX_UNITS || !seen.insert(name.clone()) {
+                continue;
+            }
+            let (config, mentions) = self.load(&name);
+            // An alias leads to a unit that may be there already.
+            if config.name != name && !seen.insert(config.name.clone()) {
+                continue;
+            }
+            found.push(config);
+            let new = mentions.iter().filter(|name| !seen.contains(*name));
+            waiting.extend(new.cloned());
+        }
+        found
+    }
+
+    fn load(&mut self, name: &UnitName) -> (Arc<UnitConfig>, Arc<[UnitName]>) {
+        if let Some(known) = self.loaded.get(name) {
+            return known.clone();
+        }
+        let mut config = self.loader.load(name).config;
+        if config.load_state == LoadState::NotFound {
+            self.take_from_kernel(&mut config);
+        }
+        let own = implicit::own(&config, self.host);
+        let mut mentions: Vec<UnitName> = own.edges.into_iter().map(|(_, unit)| unit).collect();
+        // Mounts above a path matter only if there are any.
+        let mounts = own.mounts_for.iter().flat_map(|p| implicit::mount_names(p));
+        mentions.extend(mounts.filter(|mount| self.loader.index().contains(mount)));
+        let entry = (Arc::new(config), Arc::from(mentions));
+        self.loaded.insert(entry.0.name.clone(), entry.clone());
+        self.loaded.insert(name.clone(), entry.clone());
+        entry
+    }
+
+    /// Units that exist without files: the root, and whatever else is mounted.
+    fn take_from_kernel(&self, config: &mut UnitConfig) {
+        if config.name.unit_type() != UnitType::Mount {
+            return;
+        }
+        let Ok(place) = config.name.to_path() else {
+            return;
+        };
+        let known = self.host.mounts.iter().find(|m| *m.place == *place);
+        if known.is_none() && place != "/" {
+            return;
+        }
+        config.load_state = LoadState::Loaded;
+        config.description = Some(if place == "/" {
+            "Root Mount".into()
+        } else {
+            place.as_str().into()
+        });
+        let mut mount = MountConfig {
+            r#where: Some(AbsolutePath(place.into())),
+            ..MountConfig::default()
+        };
+        if let Some(KernelMount {
+            what,
+            fs_type,
+            options,
+            ..
+        }) = known
+        {
+            mount.what = Some(what.clone());
+            mount.fs_type = Some(fs_type.clone());
+            mount.options = Some(options.clone());
+        }
+        config.kind = UnitKind::Mount(Box::new(mount));
+        if config.name.as_str() == "-.mount" {
+            // It never runs a command, so it does not wait for the log either.
+            config.exec.stdout = Some(ExecOutput::Null);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What settings come to when other settings imply them.
+
+use muster_unit_file::config::{
+    DevicePolicy, Directories, Directory, ExecContext, ExecInput, ExecOutput, OomPolicy,
+    ProtectHome, ProtectSystem, ServiceConfig, UnitConfig,
+};
+use muster_unit_file::specifier::HostFacts;
+use muster_unit_file::value::access::{Capabilities, DeviceRule};
+use muster_unit_file::value::words::is_account;
+
+/// Whether a unit has its own `/tmp`: a user that goes away must not leave files behind.
+#[must_use]
+pub fn private_tmp(exec: &ExecContext) -> bool {
+    exec.sandbox.private_tmp || exec.dynamic_user
+}
+
+/// Where output goes.
+#[must_use]
+pub fn stdout(exec: &ExecContext) -> ExecOutput {
+    match &exec.stdout {
+        Some(stated) => stated.clone(),
+        // What is read from a connection or a terminal is answered there.
+        None if exec.stdin != ExecInput::Null => ExecOutput::Inherit,
+        None => ExecOutput::Journal,
+    }
+}
+
+/// Where errors go.
+#[must_use]
+pub fn stderr(exec: &ExecContext) -> ExecOutput {
+    exec.stderr.clone().unwrap_or(ExecOutput::Inherit)
+}
+
+/// What of the system is read-only.
+#[must_use]
+pub fn protect_system(exec: &ExecContext) -> ProtectSystem {
+    if exec.dynamic_user {
+        ProtectSystem::Strict
+    } else {
+        exec.sandbox.protect_system
+    }
+}
+
+/// What of the homes is visible.
+#[must_use]
+pub fn protect_home(exec: &ExecContext) -> ProtectHome {
+    match exec.sandbox.protect_home {
+        ProtectHome::No if exec.dynamic_user => ProtectHome::ReadOnly,
+        stated => stated,
+    }
+}
+
+/// The capabilities that are left after what other restrictions take away.
+#[must_use]
+pub fn bounding_set(exec: &ExecContext) -> Capabilities {
+    const SYS_MODULE: u64 = 1 << 16;
+    const SYS_RAWIO: u64 = 1 << 17;
+    const SYS_TIME: u64 = 1 << 25;
+    const MKNOD: u64 = 1 << 27;
+    const SYSLOG: u64 = 1 << 34;
+    const WAKE_ALARM: u64 = 1 << 35;
+    let sandbox = &exec.sandbox;
+    let taken = [
+        (sandbox.private_devices, MKNOD | SYS_RAWIO),
+        (sandbox.protect_kernel_modules, SYS_MODULE),
+        (sandbox.protect_kernel_logs, SYSLOG),
+        (sandbox.protect_clock, SYS_TIME | WAKE_ALARM),
+    ];
+    let taken = taken
+        .into_iter()
+        .filter(|(restricted, _)| *restricted)
+        .fold(0, |sum, (_, bits)| sum | bits);
+    Capabilities(sandbox.capability_bounding_set.0.0 & !taken)
+}
+
+/// Which devices may be used beside the listed ones.
+#[must_use]
+pub fn device_policy(config: &UnitConfig) -> DevicePolicy {
+    match config.resources.device_policy {
+        DevicePolicy::Auto if config.exec.sandbox.private_devices => DevicePolicy::Closed,
+        stated => stated,
+    }
+}
+
+/// Devices that may be used.
+#[must_use]
+pub fn device_allow(config: &UnitConfig) -> Vec<DeviceRule> {
+    let mut rules = config.resources.device_allow.0.clone();
+    // Where every device may be used, naming one would forbid the others.
+    let restricted = !rules.is_empty() || device_policy(config) != DevicePolicy::Auto;
+    let listed = rules.iter().any(|rule| &*rule.device == "char-rtc");
+    if config.exec.sandbox.protect_clock && restricted && !listed {
+        rules.push(DeviceRule {
+            device: "char-rtc".into(),
+            read: true,
+            write: false,
+            mknod: false,
+        });
+    }
+    rules
+}
+
+/// The user; a dynamic one is named after the unit.
+#[must_use]
+pub fn user(config: &UnitConfig) -> Option<String> {
+    let stated = config.exec.user.as_ref().map(|user| user.0.to_string());
+    stated.or_else(|| config.exec.dynamic_user.then(|| dynamic_user(config)))
+}
+
+/// The group; that of a dynamic user has the same name.
+#[must_use]
+pub fn group(config: &UnitConfig) -> Option<String> {
+    let stated = config.exec.group.as_ref().map(|group| group.0.to_string());
+    stated.or_else(|| config.exec.dynamic_user.then(|| user(config)).flatten())
+}
+
+fn dynamic_user(config: &UnitConfig) -> String {
+    let prefix = config.name.prefix();
+    if is_account(prefix) && !prefix.bytes().all(|b| b.is_ascii_digit()) {
+        return prefix.to_owned();
+    }
+    // Too long or with letters that user names cannot have: a hash of it, stable over restarts.
+    let hash = prefix
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    format!("_du{hash:016x}")
+}
+
+/// What happens when the kernel ends a process for lack of memory.
+#[must_use]
+pub fn oom_policy(config: &UnitConfig, service: &ServiceConfig) -> OomPolicy {
+    // A service that manages its own control groups also handles the ends in them.
+    service
+        .oom_policy
+        .unwrap_or(if config.resources.delegate.enabled {
+            OomPolicy::Continue
+        } else {
+            OomPolicy::Stop
+        })
+}
+
+/// The directories that are made for a unit, with the folders they stand in.
+pub fn directories<'a>(
+    directories: &'a Directories,
+    host: &'a HostFacts,
+) -> impl Iterator<Item = (&'a str, &'a Directory)> {
+    [
+        (&*host.runtime_directory, &directories.runtime),
+        (&*host.state_directory, &directories.state),
+        (&*host.cache_directory, &directories.cache),
+        (&*host.log_directory, &directories.logs),
+        (&*host.configuration_directory, &directories.configuration),
+    ]
+    .into_iter()
+}
