@@ -5,12 +5,13 @@
 //! but for `side-by-side/accepted-differences.txt`; a difference that is listed there and no longer
 //! exists is an error as well.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use common::{Outcome, Root, SCTL, run, sample};
+use common::{Outcome, Root, SCTL, have_real_tools, run, sample};
 
 const COMMANDS: &str = include_str!("side-by-side/commands.txt");
 const ACCEPTED: &str = include_str!("side-by-side/accepted-differences.txt");
@@ -117,15 +118,6 @@ fn accepted() -> BTreeMap<(String, String), String> {
             ((command.to_owned(), field.to_owned()), reason.to_owned())
         })
         .collect()
-}
-
-fn have_real_tools() -> bool {
-    let have = |name: &str| Path::new("/usr/bin").join(name).exists();
-    let version = || run("systemctl", &["--version"], Path::new("/")).stdout;
-    have("systemctl")
-        && have("systemd-analyze")
-        && have("systemd-escape")
-        && version().starts_with("systemd 252")
 }
 
 #[test]

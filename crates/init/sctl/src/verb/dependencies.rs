@@ -135,9 +135,10 @@ impl<'a> Tree<'a> {
     /// What hangs below a unit: targets last, otherwise by name without regard to case.
     fn below(&self, name: &UnitName) -> Option<Level<'a>> {
         let unit = self.graph.unit(name)?;
-        let edges = unit.edges().filter(|(kind, _)| self.kinds.contains(kind));
-        let mut rest: Vec<&UnitName> = edges
-            .map(|(_, other)| other)
+        let mut rest: Vec<&UnitName> = self
+            .kinds
+            .iter()
+            .flat_map(|kind| unit.dependencies(*kind))
             .filter(|other| self.types.is_empty() || self.types.contains(&other.unit_type()))
             .collect();
         let key = |name: &UnitName| {

@@ -148,7 +148,7 @@ impl Request {
         .map_err(InstallVerbError::Link)?;
         if !quiet {
             for note in &plan.notes {
-                console.note(remark(note, &self.system));
+                console.note(remark(note, self.doing, &self.system));
             }
         }
         Ok(plan)
@@ -174,16 +174,17 @@ fn message(change: &Change, system: &System) -> String {
     }
 }
 
-/// The same for a remark.
-fn remark(note: &Note, system: &System) -> Note {
+/// What a remark is called, with paths as this machine knows them.
+fn remark(note: &Note, doing: Doing, system: &System) -> String {
     let mut note = note.clone();
     match &mut note {
+        Note::Refused { error } => return doing.refused(error, system).to_string(),
         Note::DestinationMissing { file: path, .. } | Note::Masked { path } => {
             *path = system.outside(path).into();
         }
         Note::AlsoFailed { .. } => {}
     }
-    note
+    note.to_string()
 }
 
 pub(super) fn enable(arguments: &ChangeUnits, console: &mut Console) -> Result<Exit, VerbError> {
@@ -255,8 +256,12 @@ pub(super) fn preset_all(arguments: &PresetAll, console: &mut Console) -> Result
     let request = Request::new(&arguments.change, "preset")?;
     let mode = preset_mode(arguments.preset_mode);
     let mut installer = request.system.installer();
-    request.carry_out(installer.preset_all(mode, request.options), console)?;
-    Ok(Exit::Success)
+    let plan = request.carry_out(installer.preset_all(mode, request.options), console)?;
+    // A masked unit is masked on purpose; anything else in the way is a failure.
+    let failed = plan.notes.iter().any(|note| {
+        matches!(note, Note::Refused { error } if !matches!(error, InstallError::Masked { .. }))
+    });
+    Ok(if failed { Exit::Failure } else { Exit::Success })
 }
 
 pub(super) fn mask(arguments: &ChangeUnits, console: &mut Console) -> Result<Exit, VerbError> {

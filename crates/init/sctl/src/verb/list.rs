@@ -122,11 +122,11 @@ fn fits_one(name: &UnitName, patterns: &[String]) -> bool {
     patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, name.as_str()))
 }
 
-/// By type, then by name, as `systemctl` sorts.
+/// By type, then by name without regard to case, as `systemctl` sorts.
 fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
-    rows.sort_by(|a, b| {
-        let key = |row: &Row| row.name.unit_type().as_str();
-        key(a).cmp(key(b)).then_with(|| a.name.cmp(&b.name))
+    rows.sort_by_cached_key(|row| {
+        let name = row.name.as_str().to_ascii_lowercase();
+        (row.name.unit_type().as_str(), name)
     });
     rows
 }

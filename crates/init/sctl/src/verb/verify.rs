@@ -20,6 +20,7 @@ use super::VerbError;
 use crate::cli::{RecursiveErrors, Verify};
 use crate::console::{Console, Exit};
 use crate::system::System;
+use start::Rehearsal;
 
 /// The instance that stands for all instances of a template.
 const INSTANCE: &str = "test-instance";
@@ -83,8 +84,9 @@ pub(super) fn verify(arguments: &Verify, console: &mut Console) -> Result<Exit, 
         report.files(&mut loader, &name, level == 0);
     }
     let alone = arguments.recursive_errors == Some(RecursiveErrors::No);
+    let rehearsal = (!alone).then(|| Rehearsal::new(&graph));
     for name in &names {
-        report.unit(&graph, loader.fs(), name, alone);
+        report.unit(&graph, loader.fs(), name, rehearsal.as_ref());
     }
     let failed = report.failed || (report.warned && arguments.recursive_errors.is_some());
     Ok(if failed { Exit::Failure } else { Exit::Success })
@@ -143,8 +145,8 @@ fn needed(graph: &Graph, names: &[UnitName], depth: usize) -> Vec<(UnitName, usi
         }
         order.push((unit.name().clone(), level));
         if level < depth {
-            let edges = unit.edges().filter(|(kind, _)| PULLS.contains(kind));
-            queue.extend(edges.map(|(_, other)| (other.clone(), level + 1)));
+            let others = PULLS.iter().flat_map(|kind| unit.dependencies(*kind));
+            queue.extend(others.map(|other| (other.clone(), level + 1)));
         }
     }
     order
@@ -200,7 +202,7 @@ impl Report<'_> {
     }
 
     /// Whether a unit could be started, with or without a look at what it needs.
-    fn unit(&mut self, graph: &Graph, fs: &RealFs, name: &UnitName, alone: bool) {
+    fn unit(&mut self, graph: &Graph, fs: &RealFs, name: &UnitName, rehearsal: Option<&Rehearsal>) {
         let unit = graph.unit(name);
         let state = unit
             .and_then(|unit| unit.config())
@@ -211,10 +213,8 @@ impl Report<'_> {
         else {
             return self.fail(start::unusable(name, state));
         };
-        if !alone {
-            for problem in start::problems(graph, name) {
-                self.fail(format_args!("{name}: {problem}"));
-            }
+        for problem in rehearsal.into_iter().flat_map(|r| r.problems(name)) {
+            self.fail(format_args!("{name}: {problem}"));
         }
         for command in commands(config) {
             if let Err(reason) = find_program(fs, &command.path) {

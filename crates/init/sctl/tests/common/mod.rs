@@ -1,5 +1,11 @@
 //! What the end-to-end tests share: roots in temporary folders, and both programs.
 
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "every test uses another part of this"
+)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -211,4 +217,14 @@ pub fn sample() -> Root {
         "enable a.service\nenable d@.service x y\ndisable aliased.service\nenable also.*\nenable t@.service\ndisable *\n",
     );
     root
+}
+
+/// Whether systemd 252's tools are there to compare with.
+pub fn have_real_tools() -> bool {
+    let have = |name: &str| Path::new("/usr/bin").join(name).exists();
+    let version = || run("systemctl", &["--version"], Path::new("/")).stdout;
+    have("systemctl")
+        && have("systemd-analyze")
+        && have("systemd-escape")
+        && version().starts_with("systemd 252")
 }

@@ -9,12 +9,14 @@ mod links;
 mod note;
 mod preset;
 mod state;
+mod table;
 #[cfg(test)]
 mod tests;
 mod view;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
+use std::rc::Rc;
 
 pub use note::Note;
 pub use preset::{PresetAction, PresetMode, PresetRules, glob};
@@ -26,6 +28,7 @@ use crate::fs::{UnitFs, base_name, link_destination};
 use crate::load::{Loader, SearchPath, check_alias};
 use crate::name::{UnitName, UnitType};
 use crate::specifier::{HostFacts, SpecifierContext, expand};
+use table::KnownLink;
 use view::View;
 
 /// One change of the file system.
@@ -231,13 +234,19 @@ fn links_equal(fs: &impl UnitFs, destination: &str, file: &str) -> bool {
 pub struct Installer<'a, F> {
     loader: Loader<View<'a, F>>,
     paths: InstallPaths,
+    /// The links of the search path's folders, once someone asked.
+    known_links: Option<Rc<[Vec<KnownLink>]>>,
 }
 
 impl<'a, F: UnitFs> Installer<'a, F> {
     /// An installer that has looked at the folders.
     pub fn new(fs: &'a F, paths: InstallPaths, host: HostFacts) -> Self {
         let loader = Loader::new(View::new(fs), paths.search.clone(), host);
-        Self { loader, paths }
+        Self {
+            loader,
+            paths,
+            known_links: None,
+        }
     }
 
     /// Every unit file with its state, as `list-unit-files` shows them.
@@ -511,13 +520,14 @@ impl<'a, F: UnitFs> Installer<'a, F> {
             self.loader.fs_mut().restore(saved);
         }
         self.loader.rescan();
+        self.known_links = None;
         result.map(|()| plan)
     }
 
     /// Finds the file of a unit for changes: not of an alias, not masked.
     fn discover(&mut self, name: &UnitName) -> Result<Found, InstallError> {
         if let Some(target) = self.loader.index().alias_of(name).cloned()
-            && !target.is_template()
+            && (!target.is_template() || name.is_template())
         {
             // The administrator's own alias may stand for several units; a vendor's is just a name.
             let own = [&self.paths.persistent, &self.paths.runtime]
@@ -611,6 +621,10 @@ impl<'a, F: UnitFs> Installer<'a, F> {
                 .filter(|instance| !instance.is_empty() && alias.is_template())
             {
                 alias = alias.with_instance(instance).map_err(|_| bad())?;
+            }
+            // Its own name needs no link.
+            if alias == unit.name {
+                continue;
             }
             if check_alias(&alias, &unit.name).is_err() {
                 return Err(InstallError::BadAlias {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::InstallError;
 use crate::name::UnitName;
 
 /// One remark.
@@ -18,6 +19,11 @@ pub enum Note {
         file: Box<str>,
         /// The unit that it is linked for.
         destination: UnitName,
+    },
+    /// One unit of many cannot be changed; the others are.
+    Refused {
+        /// Why.
+        error: InstallError,
     },
     /// A masked unit was left alone.
     Masked {
@@ -36,6 +42,7 @@ impl fmt::Display for Note {
                 f,
                 "Unit {file} is added as a dependency to a non-existent unit {destination}."
             ),
+            Self::Refused { error } => error.fmt(f),
             Self::Masked { path } => write!(f, "Unit {path} is masked, ignoring."),
         }
     }

@@ -1,9 +1,9 @@
 //! Presets: which units a distribution wants enabled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{InstallError, InstallOptions, Installer, Note, Plan};
-use crate::fs::{FileKind, UnitFs};
+use super::{Change, InstallError, InstallOptions, Installer, Note, Plan};
+use crate::fs::{FileKind, UnitFs, link_destination};
 use crate::name::UnitName;
 
 /// Rules that are kept; more than any distribution has.
@@ -206,10 +206,11 @@ impl<F: UnitFs> Installer<'_, F> {
         })
     }
 
-    /// Enables and disables every unit as the presets say; those that cannot be are left alone.
+    /// Enables and disables every unit as the presets say. Those that cannot be are left alone, and
+    /// the plan notes why.
     ///
     /// # Errors
-    /// Something is in the way of a link.
+    /// None at present.
     pub fn preset_all(
         &mut self,
         mode: PresetMode,
@@ -224,15 +225,64 @@ impl<F: UnitFs> Installer<'_, F> {
                 if installer.loader.index().alias_of(name).is_some() {
                     continue;
                 }
-                match installer.sort_by_preset(name, &rules, &mut plus, &mut minus) {
-                    Err(InstallError::Masked { path }) if mode != PresetMode::EnableOnly => {
-                        plan.notes.push(Note::Masked { path });
+                let sorted = installer.sort_by_preset(name, &rules, &mut plus, &mut minus);
+                if let Err(InstallError::Masked { path }) = sorted {
+                    match rules.action(name) {
+                        PresetAction::Disable if mode != PresetMode::EnableOnly => {
+                            plan.notes.push(Note::Masked { path });
+                        }
+                        PresetAction::Enable { .. } if mode != PresetMode::DisableOnly => {
+                            let error = InstallError::Masked { path };
+                            plan.notes.push(Note::Refused { error });
+                        }
+                        PresetAction::Disable | PresetAction::Enable { .. } => {}
                     }
-                    Ok(()) | Err(_) => {}
                 }
             }
-            installer.carry_out_preset(plus, &minus, mode, options, plan)
+            if mode != PresetMode::EnableOnly {
+                installer.remove_links(&minus, options.runtime, plan);
+            }
+            if mode != PresetMode::DisableOnly {
+                for name in &plus {
+                    installer.preset_one(name, options, plan);
+                }
+            }
+            installer.drop_detours(plan);
+            Ok(())
         })
+    }
+
+    /// A link that one unit's preset removes and another's `Also=` makes again can stay.
+    fn drop_detours(&self, plan: &mut Plan) {
+        let base = self.fs().base();
+        let made_again: BTreeSet<Box<str>> = plan
+            .changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::Link { path, target } => base
+                    .read_link(path)
+                    .is_ok_and(|old| link_destination(path, &old) == **target)
+                    .then(|| path.clone()),
+                Change::Remove { .. } | Change::RemoveFolder { .. } => None,
+            })
+            .collect();
+        plan.changes.retain(|change| match change {
+            Change::Link { path, .. } | Change::Remove { path } => !made_again.contains(path),
+            Change::RemoveFolder { .. } => true,
+        });
+    }
+
+    /// Enables one unit of many. One that cannot be enabled stays as it is, and the others go on.
+    fn preset_one(&mut self, name: &UnitName, options: InstallOptions, plan: &mut Plan) {
+        let Ok(found) = self.discover(name) else {
+            return;
+        };
+        let (overlay, before) = (self.loader.fs().overlay(), plan.clone());
+        if let Err(error) = self.apply(vec![found], options, true, plan) {
+            self.loader.fs_mut().restore(overlay);
+            *plan = before;
+            plan.notes.push(Note::Refused { error });
+        }
     }
 
     fn sort_by_preset(

@@ -1,7 +1,10 @@
 //! Whether a unit file is enabled.
 
-use super::{Installer, links_equal};
-use crate::fs::{FileKind, UnitFs, base_name, link_destination};
+use std::rc::Rc;
+
+use super::Installer;
+use super::table::{FileIdentity, KnownLink, read_folder};
+use crate::fs::{UnitFs, base_name};
 use crate::name::UnitName;
 use crate::value::word_enum;
 
@@ -54,7 +57,7 @@ impl<F: UnitFs> Installer<'_, F> {
         }
         let alias = index
             .alias_of(name)
-            .is_some_and(|target| !target.is_template());
+            .is_some_and(|target| !target.is_template() || name.is_template());
         let file = index.file(name)?.to_owned();
         let Ok(stat) = self.fs().stat(&file) else {
             return Some(UnitFileState::Bad);
@@ -111,14 +114,15 @@ impl<F: UnitFs> Installer<'_, F> {
         known_names: bool,
     ) -> Option<UnitFileState> {
         let names = self.own_names(name);
-        let folders: Vec<String> = self.paths.search.iter().map(str::to_owned).collect();
+        let identity = FileIdentity::new(self.fs(), file);
+        let links = self.known_links();
         let (mut runtime, mut elsewhere, mut linked, mut linked_runtime) =
             (false, false, false, false);
         let mut below_file = false;
-        for folder in &folders {
-            let hits = self.hits(folder, name, file, &names, below_file);
+        for (folder, links) in self.paths.search.iter().zip(links.iter()) {
+            let hits = hits(links, name, &identity, &names, below_file);
             if if known_names { hits.known } else { hits.any } {
-                if **folder == *self.paths.persistent {
+                if *folder == *self.paths.persistent {
                     return Some(UnitFileState::Enabled);
                 }
                 if self.is_runtime(&format!("{folder}/")) {
@@ -127,7 +131,7 @@ impl<F: UnitFs> Installer<'_, F> {
                     elsewhere = true;
                 }
             } else if hits.same_name {
-                linked |= **folder == *self.paths.persistent;
+                linked |= *folder == *self.paths.persistent;
                 linked_runtime |= self.is_runtime(&format!("{folder}/"));
             }
             below_file |= file.starts_with(&format!("{folder}/"));
@@ -158,70 +162,39 @@ impl<F: UnitFs> Installer<'_, F> {
         names
     }
 
-    fn hits(
-        &self,
-        folder: &str,
-        name: &UnitName,
-        file: &str,
-        names: &[String],
-        below_file: bool,
-    ) -> Hits {
-        let mut hits = Hits::default();
-        for (entry, kind) in self.fs().list(folder).unwrap_or_default() {
-            let path = format!("{folder}/{entry}");
-            match kind {
-                FileKind::Link => {
-                    self.look_at(&path, name, file, names, below_file, true, &mut hits)
-                }
-                FileKind::Folder
-                    if [".wants", ".requires", ".upholds"]
-                        .iter()
-                        .any(|s| entry.ends_with(s)) =>
-                {
-                    for (inner, kind) in self.fs().list(&path).unwrap_or_default() {
-                        if kind == FileKind::Link {
-                            let path = format!("{path}/{inner}");
-                            self.look_at(&path, name, file, names, below_file, false, &mut hits);
-                        }
-                    }
-                }
-                _ => {}
-            }
+    /// The links of all folders of the search path, in its order. They are read when first asked for
+    /// and again after changes.
+    fn known_links(&mut self) -> Rc<[Vec<KnownLink>]> {
+        if let Some(known) = &self.known_links {
+            return known.clone();
         }
-        hits
+        let folders = self.paths.search.iter();
+        let links: Rc<[_]> = folders.map(|dir| read_folder(self.fs(), dir)).collect();
+        self.known_links = Some(links.clone());
+        links
     }
+}
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one step of the search, with all that the search knows"
-    )]
-    fn look_at(
-        &self,
-        path: &str,
-        name: &UnitName,
-        file: &str,
-        names: &[String],
-        below_file: bool,
-        top: bool,
-        hits: &mut Hits,
-    ) {
-        let Ok(target) = self.fs().read_link(path) else {
-            return;
-        };
-        let destination = link_destination(path, &target);
-        if destination == "/dev/null" {
-            return;
-        }
-        let entry = base_name(path);
-        let same_name = entry == name.as_str();
+/// What the links of one folder say about a unit.
+fn hits(
+    links: &[KnownLink],
+    name: &UnitName,
+    file: &FileIdentity,
+    names: &[String],
+    below_file: bool,
+) -> Hits {
+    let mut hits = Hits::default();
+    for link in links {
+        let same_name = link.entry == name.as_str();
         // The file of an instance is its template's, which the other instances share.
-        let same_file = !name.is_instance() && links_equal(self.fs(), &destination, file);
-        let leads_to = same_file || base_name(&destination) == name.as_str();
-        if top && same_name {
+        let same_file = !name.is_instance() && link.leads_to(file);
+        let leads_to = same_file || base_name(&link.destination) == name.as_str();
+        if link.top && same_name {
             hits.same_name |= !below_file;
         } else if same_name || leads_to {
             hits.any = true;
-            hits.known |= names.iter().any(|known| known == entry);
+            hits.known |= names.contains(&link.entry);
         }
     }
+    hits
 }

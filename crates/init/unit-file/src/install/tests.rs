@@ -473,3 +473,18 @@ proptest! {
         prop_assert_eq!(left, 0);
     }
 }
+
+#[test]
+fn an_alias_of_its_own_name_is_no_link() {
+    let root = tempfile::tempdir().unwrap();
+    let units = root.path().join("lib/systemd/system");
+    std::fs::create_dir_all(&units).unwrap();
+    let text = format!("{SERVICE}[Install]\nAlias=a.service b.service\n");
+    std::fs::write(units.join("a.service"), text).unwrap();
+    let fs = crate::fs::RealFs::with_root(root.path());
+    let mut installer = Installer::new(&fs, InstallPaths::default(), HostFacts::default());
+    let plan = installer
+        .enable(&names(&["a.service"]), PERSISTENT)
+        .unwrap();
+    assert_eq!(plan.changes.len(), 1, "{plan:?}");
+}

@@ -22,6 +22,11 @@ impl<'a, F: UnitFs> View<'a, F> {
         }
     }
 
+    /// The file system without the changes.
+    pub(super) fn base(&self) -> &'a F {
+        self.fs
+    }
+
     pub(super) fn overlay(&self) -> Overlay {
         self.overlay.clone()
     }

@@ -1,11 +1,15 @@
-//! Whether units could be started together with what they need.
+//! Whether units could be started together with what they need: the engine is asked to, and nobody
+//! carries out what it says.
 
-use std::collections::{HashSet, VecDeque};
-
-use muster_engine::dep::DepKind;
+use muster_engine::event::{Answer, Do, Event, Request, What};
+use muster_engine::ids::{Clock, InvocationId, RequestId};
+use muster_engine::job::{JobMode, JobVerb};
+use muster_engine::protocol::Severity;
+use muster_engine::{Action, EngineState};
 use muster_unit_file::config::LoadState;
 use muster_unit_file::name::UnitName;
 use muster_units::Graph;
+use muster_units::convert::{Moments, loaded_units};
 
 /// What is said of a unit that cannot be used.
 pub(super) fn unusable(name: &UnitName, state: LoadState) -> String {
@@ -17,29 +21,61 @@ pub(super) fn unusable(name: &UnitName, state: LoadState) -> String {
     }
 }
 
-/// What keeps a unit from being started: everything that it strictly needs must be usable.
-pub(super) fn problems(graph: &Graph, name: &UnitName) -> Vec<String> {
-    const NEEDS: [DepKind; 2] = [DepKind::Requires, DepKind::BindsTo];
-    let mut found = Vec::new();
-    let mut seen = HashSet::new();
-    let mut queue = VecDeque::from([name.clone()]);
-    while let Some(next) = queue.pop_front() {
-        let Some(unit) = graph.unit(&next) else {
-            continue;
-        };
-        if !seen.insert(unit.name().clone()) {
-            continue;
-        }
-        let state = unit
-            .config()
-            .map_or(LoadState::NotFound, |config| config.load_state);
-        if state != LoadState::Loaded {
-            let reason = unusable(unit.name(), state);
-            found.push(format!("Failed to create {name}/start: {reason}"));
-            continue;
-        }
-        let edges = unit.edges().filter(|(kind, _)| NEEDS.contains(kind));
-        queue.extend(edges.map(|(_, other)| other.clone()));
+/// How the engine begins remarks about optional dependencies that cannot be used.
+const LEFT_OUT: &str = "Left out: ";
+
+/// An engine that knows all units and runs none.
+#[derive(Debug)]
+pub(super) struct Rehearsal {
+    engine: EngineState,
+}
+
+impl Rehearsal {
+    pub(super) fn new(graph: &Graph) -> Self {
+        let mut engine = EngineState::new();
+        let units = loaded_units(graph, Moments::default());
+        engine.apply(&event(What::Loaded(units)));
+        Self { engine }
     }
-    found
+
+    /// What keeps a unit from being started, or makes the engine leave something out.
+    pub(super) fn problems(&self, name: &UnitName) -> Vec<String> {
+        let mut engine = self.engine.clone();
+        let request = Request {
+            id: RequestId(1),
+            unit: name.as_str().into(),
+            verb: JobVerb::Start,
+            mode: JobMode::Replace,
+            manual: false,
+        };
+        let actions = engine.apply(&event(What::Request(request)));
+        actions
+            .into_iter()
+            .filter_map(|action| Self::problem(name, action))
+            .collect()
+    }
+
+    fn problem(name: &UnitName, action: Action) -> Option<String> {
+        match action.what {
+            Do::Answer {
+                answer: Answer::Refused(refusal),
+                ..
+            } => Some(format!("Failed to create {name}/start: {refusal}")),
+            // What is only wanted may be missing. A usable unit that is dropped is a mistake.
+            Do::Log {
+                severity: Severity::Error | Severity::Warning,
+                message,
+                ..
+            } => (!message.starts_with(LEFT_OUT)).then(|| message.into()),
+            _ => None,
+        }
+    }
+}
+
+fn event(what: What) -> Event {
+    Event {
+        clock: Clock::default(),
+        entropy: InvocationId(0),
+        what,
+    }
 }
