@@ -115,6 +115,14 @@ impl Span {
         Self(seconds.saturating_mul(1_000_000))
     }
 
+    pub(crate) fn infinity() -> Self {
+        Self::INFINITY
+    }
+
+    pub(crate) fn is_infinite(&self) -> bool {
+        *self == Self::INFINITY
+    }
+
     /// The microseconds, unless this never ends.
     #[must_use]
     pub fn finite(self) -> Option<u64> {

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{JobId, RequestId, Time, UnitId};
+use crate::ids::{JobId, RequestId, Span, Time, UnitId};
 use crate::protocol::ActiveState;
 
 /// What a queued job does.
@@ -347,6 +347,12 @@ pub struct Job {
     pub phase: JobPhase,
     /// When it was queued.
     pub queued: Time,
+    /// JobTimeoutSec= of its unit at that moment.
+    #[serde(default = "Span::infinity", skip_serializing_if = "Span::is_infinite")]
+    pub timeout: Span,
+    /// JobRunningTimeoutSec= of its unit at that moment.
+    #[serde(default = "Span::infinity", skip_serializing_if = "Span::is_infinite")]
+    pub running_timeout: Span,
     /// Who wanted it first.
     pub origin: Origin,
     /// Everybody who is to be told of its end.

@@ -13,10 +13,10 @@ mod load;
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::event::{Action, Answer, Do, Event, Request, What};
-use crate::ids::{ActionId, InvocationId, JobId, Time, UnitId};
+use crate::ids::{ActionId, InvocationId, JobId, UnitId};
 use crate::job::{JobMode, JobResult, JobVerb, Origin};
-use crate::protocol::{ActiveState, Context, DeadlineKind, Input, Output, Severity};
-use crate::state::EngineState;
+use crate::protocol::{ActiveState, Context, Input, Output, Severity};
+use crate::state::{Due, EngineState};
 use crate::transaction::{Refusal, Wanted};
 
 impl EngineState {
@@ -250,28 +250,11 @@ impl Step<'_> {
     }
 
     fn expire_deadlines(&mut self) {
-        let now = self.state.now.monotonic;
-        let mut over: Vec<(Time, UnitId, DeadlineKind)> = Vec::new();
-        for (id, unit) in self.state.units() {
-            let due = unit.deadlines.iter().filter(|(_, at)| **at <= now);
-            over.extend(due.map(|(kind, at)| (*at, id, *kind)));
-        }
-        over.sort_unstable();
-        for (_, unit, kind) in over {
-            self.state.unit_mut(unit).deadlines.remove(&kind);
-            self.pending
-                .push_back(Pending::Deliver(unit, Input::Deadline(kind)));
-        }
-        let late: Vec<JobId> = self
-            .state
-            .jobs
-            .values()
-            .filter(|job| self.state.job_deadline(job).is_some_and(|at| at <= now))
-            .map(|job| job.id)
-            .collect();
-        for job in late {
-            self.pending
-                .push_back(Pending::Finish(job, JobResult::Timeout));
+        while let Some(due) = self.state.take_due(self.state.now.monotonic) {
+            self.pending.push_back(match due {
+                Due::Unit(unit, kind) => Pending::Deliver(unit, Input::Deadline(kind)),
+                Due::Job(job) => Pending::Finish(job, JobResult::Timeout),
+            });
         }
     }
 
@@ -312,12 +295,7 @@ impl Step<'_> {
 
     fn output(&mut self, unit: UnitId, invocation: InvocationId, output: Output) {
         match output {
-            Output::Deadline { kind, at: Some(at) } => {
-                self.state.unit_mut(unit).deadlines.insert(kind, at);
-            }
-            Output::Deadline { kind, at: None } => {
-                self.state.unit_mut(unit).deadlines.remove(&kind);
-            }
+            Output::Deadline { kind, at } => self.state.set_unit_deadline(unit, kind, at),
             Output::Restart => {
                 self.want_later(
                     unit,

@@ -4,9 +4,10 @@
 //! happened in between. Nothing outside [`EngineState::apply`](crate::EngineState::apply) changes it.
 
 mod codec;
+mod due;
 mod edges;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,7 @@ use crate::spec::{UnitSettings, UnitSpec};
 use crate::types::Machine;
 
 pub use codec::{DecodeStateError, STATE_VERSION};
+pub(crate) use due::Due;
 pub use edges::Edge;
 
 /// Everything the engine knows.
@@ -35,6 +37,9 @@ pub struct EngineState {
     pub(crate) last_action: u64,
     #[serde(default)]
     pub(crate) shutting_down: bool,
+    /// Derived: when what is due.
+    #[serde(skip)]
+    pub(crate) due: BTreeSet<(Time, Due)>,
     /// When the last event happened; deadlines are compared with it.
     #[serde(default)]
     pub(crate) now: Clock,
@@ -274,25 +279,5 @@ impl EngineState {
     #[must_use]
     pub fn now(&self) -> Clock {
         self.now
-    }
-
-    /// The next moment at which something is over, if nothing else happens first.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Time> {
-        let of_units = self
-            .units()
-            .filter_map(|(_, unit)| unit.deadlines.values().min().copied());
-        let of_jobs = self.jobs.values().filter_map(|job| self.job_deadline(job));
-        of_units.chain(of_jobs).min()
-    }
-
-    pub(crate) fn job_deadline(&self, job: &Job) -> Option<Time> {
-        let settings = self.unit(job.unit).settings();
-        let queued = job.queued.after(settings.job_timeout);
-        let running = match job.phase {
-            crate::job::JobPhase::Running { since } => since.after(settings.job_running_timeout),
-            _ => None,
-        };
-        [queued, running].into_iter().flatten().min()
     }
 }

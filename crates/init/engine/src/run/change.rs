@@ -128,7 +128,7 @@ impl Step<'_> {
                     }
                     _ => continue,
                 };
-                self.want_later(other, verb, mode, origin.clone());
+                self.want_by_rule(other, verb, mode, origin.clone());
             }
         }
     }
@@ -239,9 +239,16 @@ impl Step<'_> {
         }
     }
 
-    /// A rule that looks at a unit again and again (Upholds, BindsTo, StopWhenUnneeded) may contradict another one, or what
-    /// it wants may fail at once: so often in so long a time, and the unit is left alone until somebody acts on it.
-    fn want_by_rule(&mut self, unit: UnitId, verb: JobVerb, mode: JobMode, origin: Origin) {
+    /// What one unit's state asks of another (Upholds, BindsTo, OnFailure, StopWhenUnneeded ...) may contradict what a third
+    /// asks, or may fail at once and so be asked again: so often in so long a time, and the unit is left alone until
+    /// somebody acts on it.
+    pub(super) fn want_by_rule(
+        &mut self,
+        unit: UnitId,
+        verb: JobVerb,
+        mode: JobMode,
+        origin: Origin,
+    ) {
         let now = self.state.now.monotonic;
         let record = self.state.unit_mut(unit);
         if record.by_rule.would_exceed(RULE_LIMIT, now) {

@@ -33,8 +33,8 @@ impl Step<'_> {
     fn turn_restart_into_start(&mut self, id: JobId) {
         if let Some(job) = self.state.jobs.get_mut(&id) {
             job.job_type = JobType::Start;
-            job.phase = JobPhase::Waiting;
             let unit = job.unit;
+            self.state.set_job_phase(id, JobPhase::Waiting);
             self.ready_neighbours(unit);
         }
     }
@@ -113,7 +113,7 @@ impl Step<'_> {
         let followers: Vec<UnitId> = record.deps(kind).collect();
         for follower in followers {
             let origin = Origin::Dependency { unit, kind };
-            self.want_later(follower, JobVerb::Start, mode, origin);
+            self.want_by_rule(follower, JobVerb::Start, mode, origin);
         }
     }
 

@@ -91,9 +91,7 @@ impl Step<'_> {
 
     fn set_running(&mut self, id: JobId) {
         let since = self.state.now.monotonic;
-        if let Some(job) = self.state.jobs.get_mut(&id) {
-            job.phase = JobPhase::Running { since };
-        }
+        self.state.set_job_phase(id, JobPhase::Running { since });
     }
 
     fn run_with(&mut self, id: JobId, unit: UnitId, input: Input) {
@@ -136,9 +134,7 @@ impl Step<'_> {
             .as_ref()
             .is_some_and(|spec| !spec.checks.is_empty())
         {
-            if let Some(job) = self.state.jobs.get_mut(&id) {
-                job.phase = JobPhase::Checking;
-            }
+            self.state.set_job_phase(id, JobPhase::Checking);
             return self.act(Do::Check { unit });
         }
         self.start(id, unit);

@@ -71,11 +71,12 @@ impl EngineState {
         if version > STATE_VERSION {
             return Err(DecodeStateError::FromTheFuture { found: version });
         }
-        let OwnedEnvelope { state } =
+        let OwnedEnvelope { mut state } =
             serde_json::from_slice(bytes).map_err(DecodeStateError::Malformed)?;
         state
             .check()
             .map_err(|what| DecodeStateError::Inconsistent { what })?;
+        state.build_due();
         Ok(state)
     }
 

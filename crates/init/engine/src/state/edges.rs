@@ -37,6 +37,10 @@ impl EngineState {
 
     /// Empties a slot that nothing points to any more.
     pub(crate) fn vacate(&mut self, id: UnitId) {
+        let deadlines = std::mem::take(&mut self.unit_mut(id).deadlines);
+        for (kind, at) in deadlines {
+            self.due.remove(&(at, super::Due::Unit(id, kind)));
+        }
         self.names.retain(|_, unit| *unit != id);
         self.units[id.index()] = None;
         self.vacant.push(id);

@@ -108,13 +108,17 @@ impl EngineState {
                 .and_then(|verb| verb.settle(active));
             if let Some(merged) = merged {
                 let running = matches!(job.phase, JobPhase::Running { .. } | JobPhase::Checking);
+                let mut begin_again = false;
                 if !(running && job.job_type.covers(planned.job_type)) {
                     // Begun already, but not enough: it begins again as what both want.
-                    job.phase = JobPhase::Waiting;
                     job.job_type = merged;
+                    begin_again = true;
                 }
                 job.irreversible |= planned.irreversible;
                 job.ignore_order |= planned.ignore_order;
+                if begin_again {
+                    self.set_job_phase(queued, JobPhase::Waiting);
+                }
                 return queued;
             }
             let ended = self.take_job(queued).expect("a unit's job is queued");
@@ -129,6 +133,8 @@ impl EngineState {
         self.last_job += 1;
         let id = JobId(self.last_job);
         let origin: Origin = planned.origin.clone();
+        let settings = self.unit(unit).settings();
+        let (timeout, running_timeout) = (settings.job_timeout, settings.job_running_timeout);
         self.jobs.insert(
             id,
             Job {
@@ -139,17 +145,21 @@ impl EngineState {
                 ignore_order: planned.ignore_order,
                 phase: JobPhase::Waiting,
                 queued: now,
+                timeout,
+                running_timeout,
                 origin,
                 waiters: Vec::new(),
             },
         );
         self.unit_mut(unit).job = Some(id);
+        self.note_job(id);
         id
     }
 
     /// Takes a job out of the queue.
     pub(crate) fn take_job(&mut self, id: JobId) -> Option<Job> {
         let job = self.jobs.remove(&id)?;
+        self.forget_job(&job);
         self.unit_mut(job.unit).job = None;
         Some(job)
     }

@@ -5,3 +5,4 @@
 mod laws;
 mod scenarios;
 mod sim;
+mod upgrade;

@@ -242,6 +242,31 @@ fn upholding_what_can_never_start_ends() {
 }
 
 #[test]
+fn failing_units_that_start_each_other_end() {
+    let mut sim = world(&[
+        (
+            "a.service",
+            &[
+                (Requires, "b.service"),
+                (After, "b.service"),
+                (OnFailure, "c.service"),
+            ],
+        ),
+        (
+            "b.service",
+            &[(Requisite, "down.service"), (After, "down.service")],
+        ),
+        (
+            "c.service",
+            &[(Requires, "a.service"), (After, "a.service")],
+        ),
+        ("down.service", &[]),
+    ]);
+    start(&mut sim, "a.service");
+    states(&sim, &[("a.service", Inactive), ("c.service", Inactive)]);
+}
+
+#[test]
 fn conflicts_stops_the_other_both_ways() {
     let mut sim = world(&[
         ("a.service", &[(Conflicts, "b.service")]),
