@@ -1,12 +1,39 @@
 //! What settings come to when other settings imply them.
 
 use muster_unit_file::config::{
-    DevicePolicy, Directories, Directory, ExecContext, ExecInput, ExecOutput, OomPolicy,
-    ProtectHome, ProtectSystem, ServiceConfig, UnitConfig,
+    DevicePolicy, Directories, Directory, ExecContext, ExecInput, ExecOutput, LoadState, OomPolicy,
+    ProtectHome, ProtectSystem, ServiceConfig, UnitConfig, UnitKind,
 };
+use muster_unit_file::name::{UnitType, unescape};
 use muster_unit_file::specifier::HostFacts;
 use muster_unit_file::value::access::{Capabilities, DeviceRule};
 use muster_unit_file::value::words::is_account;
+
+/// The description; without one, what the unit is about.
+#[must_use]
+pub fn description(config: &UnitConfig) -> String {
+    if let Some(stated) = &config.description {
+        return stated.to_string();
+    }
+    let path = match &config.kind {
+        UnitKind::Mount(mount) => mount.r#where.as_ref(),
+        UnitKind::Swap(swap) => swap.what.as_ref(),
+        _ => None,
+    };
+    if let Some(path) = path.filter(|_| config.load_state == LoadState::Loaded) {
+        return path.0.to_string();
+    }
+    match (config.name.unit_type(), config.name.stem()) {
+        (UnitType::Slice, "-") => "Root Slice".to_owned(),
+        (UnitType::Slice, "system") => "System Slice".to_owned(),
+        (UnitType::Slice, stem) => {
+            let levels = stem.split('-');
+            let levels = levels.map(|level| unescape(level).unwrap_or_else(|_| level.to_owned()));
+            format!("Slice /{}", levels.collect::<Vec<_>>().join("/"))
+        }
+        _ => config.name.to_string(),
+    }
+}
 
 /// Whether a unit has its own `/tmp`: a user that goes away must not leave files behind.
 #[must_use]
@@ -82,20 +109,40 @@ pub fn device_policy(config: &UnitConfig) -> DevicePolicy {
     }
 }
 
+/// What mounting an image needs, and whether nodes may be made for it.
+const IMAGE_DEVICES: [(&str, bool); 5] = [
+    ("/dev/loop-control", false),
+    ("/dev/mapper/control", false),
+    ("block-loop", true),
+    ("block-blkext", true),
+    ("block-device-mapper", true),
+];
+
+fn rule(device: &str, write: bool, mknod: bool) -> DeviceRule {
+    DeviceRule {
+        device: device.into(),
+        read: true,
+        write,
+        mknod,
+    }
+}
+
 /// Devices that may be used.
 #[must_use]
 pub fn device_allow(config: &UnitConfig) -> Vec<DeviceRule> {
     let mut rules = config.resources.device_allow.0.clone();
     // Where every device may be used, naming one would forbid the others.
     let restricted = !rules.is_empty() || device_policy(config) != DevicePolicy::Auto;
+    if !restricted {
+        return rules;
+    }
+    let images = &config.exec.images;
+    if images.root_image.is_some() || !images.mount_images.is_empty() {
+        rules.extend(IMAGE_DEVICES.map(|(device, mknod)| rule(device, true, mknod)));
+    }
     let listed = rules.iter().any(|rule| &*rule.device == "char-rtc");
-    if config.exec.sandbox.protect_clock && restricted && !listed {
-        rules.push(DeviceRule {
-            device: "char-rtc".into(),
-            read: true,
-            write: false,
-            mknod: false,
-        });
+    if config.exec.sandbox.protect_clock && !listed {
+        rules.push(rule("char-rtc", false, false));
     }
     rules
 }

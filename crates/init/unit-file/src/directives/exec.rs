@@ -1,6 +1,7 @@
 //! Rows that services, sockets, mounts and swaps share: how processes are set up and confined.
 
 use super::{Directive, EXECUTION, Status, custom, field};
+use crate::value::path::check_path;
 use crate::value::rlimit::{Resource, ResourceLimit};
 use Status::{Applied, Renamed};
 
@@ -52,7 +53,29 @@ pub(super) const EXEC: &[Directive] = &[
     field!("EnvironmentFile", exec.environment_files, Applied),
     field!("PassEnvironment", exec.pass_environment, Applied),
     field!("UnsetEnvironment", exec.unset_environment, Applied),
-    field!("ExecSearchPath", exec.search_path, Applied),
+    custom!(
+        "ExecSearchPath",
+        "absolute paths with : between them",
+        "exec.search_path",
+        Applied,
+        |unit, text, context| {
+            let list = &mut unit.exec.search_path.0;
+            if text.is_empty() {
+                list.clear();
+                return Ok(());
+            }
+            for part in text.split(':') {
+                match context
+                    .expand(part)
+                    .and_then(|path| check_path(&path, true))
+                {
+                    Ok(path) => list.push(&path),
+                    Err(error) => context.warn(error),
+                }
+            }
+            Ok(())
+        }
+    ),
     field!("StandardInput", exec.stdin, Applied),
     field!("StandardOutput", exec.stdout, Applied),
     field!("StandardError", exec.stderr, Applied),

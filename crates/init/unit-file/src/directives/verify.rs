@@ -1,8 +1,11 @@
 //! Whether a unit makes sense as a whole.
 
-use crate::config::{CommandPhase, Restart, ServiceConfig, ServiceType, UnitConfig, UnitKind};
+use crate::config::{
+    CommandPhase, Restart, ServiceConfig, ServiceType, SocketConfig, UnitConfig, UnitKind,
+};
 use crate::name::{UnitName, UnitType};
 use crate::timespan::TimeSpan;
+use crate::value::network::{Listen, ListenAddress, ListenKind};
 
 /// What makes a unit unusable although each of its settings is fine.
 ///
@@ -23,6 +26,9 @@ pub fn verify(unit: &UnitConfig) -> Result<(), String> {
             }
             if socket.accept && socket.max_connections == 0 {
                 return Err("MaxConnections=0 with Accept=yes would never accept".to_owned());
+            }
+            if !socket.symlinks.0.is_empty() && nodes(socket) != 1 {
+                return Err("Symlinks= needs exactly one socket or FIFO with a path".to_owned());
             }
             Ok(())
         }
@@ -72,6 +78,21 @@ pub fn verify(unit: &UnitConfig) -> Result<(), String> {
     }
 }
 
+/// How many files a socket unit makes that a link could point to.
+fn nodes(socket: &SocketConfig) -> usize {
+    let makes_node = |listen: &&Listen| {
+        matches!(listen.address, ListenAddress::Path(_))
+            && matches!(
+                listen.kind,
+                ListenKind::Stream
+                    | ListenKind::Datagram
+                    | ListenKind::SequentialPacket
+                    | ListenKind::Fifo
+            )
+    };
+    socket.listen.iter().filter(makes_node).count()
+}
+
 fn verify_service(unit: &UnitConfig, service: &ServiceConfig) -> Result<(), String> {
     let fail = |reason: &str| Err(reason.to_owned());
     let kind = service.service_type();
@@ -97,6 +118,9 @@ fn verify_service(unit: &UnitConfig, service: &ServiceConfig) -> Result<(), Stri
     }
     if kind == ServiceType::Oneshot && service.exit_type == crate::config::ExitType::Cgroup {
         return fail("Type=oneshot cannot have ExitType=cgroup");
+    }
+    if kind == ServiceType::Oneshot && !service.exits.restart_force.is_empty() {
+        return fail("Type=oneshot cannot have RestartForceExitStatus=");
     }
     if kind == ServiceType::Dbus && service.bus_name.is_none() {
         return fail("Type=dbus needs a BusName=");

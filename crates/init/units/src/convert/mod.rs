@@ -14,6 +14,7 @@ use muster_unit_file::config::{
 };
 use muster_unit_file::timespan::TimeSpan;
 
+use crate::effective;
 use crate::graph::{Graph, Unit};
 use crate::implicit;
 
@@ -83,7 +84,7 @@ pub fn loaded_unit(unit: Unit<'_>, moments: Moments) -> LoadedUnit {
 
 fn spec(unit: Unit<'_>, config: &UnitConfig, moments: Moments) -> UnitSpec {
     UnitSpec {
-        description: config.description_or_name().into(),
+        description: effective::description(config).into(),
         // The engine adds the inverse of every edge itself.
         deps: unit
             .own_edges()

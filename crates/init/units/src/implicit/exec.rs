@@ -41,8 +41,9 @@ pub(super) fn add(config: &UnitConfig, host: &Host, own: &mut Own) {
     if images.root_image.is_some() {
         // An image appears as a loop device, which the device manager announces.
         own.add(&[DepKind::After], "systemd-udevd.service");
-        for module in ["modprobe@loop.service", "modprobe@dm_mod.service"] {
-            own.add(&[DepKind::After, DepKind::Wants], module);
+        for module in ["loop", "dm_mod", "dm_verity"] {
+            let module = format!("modprobe@{module}.service");
+            own.add(&[DepKind::After, DepKind::Wants], &module);
         }
     }
     if effective::private_tmp(exec) {

@@ -116,7 +116,7 @@ fn add_type(config: &UnitConfig, host: &Host, own: &mut Own) {
             exec::add(config, host, own);
         }
         UnitKind::Swap(swap) => {
-            mount::add_swap(config, swap, own);
+            mount::add_swap(config, swap, host, own);
             exec::add(config, host, own);
         }
         UnitKind::Slice | UnitKind::Scope(_) => {

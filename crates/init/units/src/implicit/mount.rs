@@ -2,9 +2,10 @@
 
 use muster_engine::dep::DepKind;
 use muster_unit_file::config::{AutomountConfig, MountConfig, SwapConfig, UnitConfig, UnitKind};
-use muster_unit_file::name::{UnitName, UnitType};
+use muster_unit_file::name::{UnitName, UnitType, escape_path};
 
 use super::Own;
+use crate::host::Host;
 
 /// File systems that live on other machines.
 const NETWORK_TYPES: [&str; 13] = [
@@ -93,7 +94,15 @@ pub(super) fn add(config: &UnitConfig, mount: &MountConfig, own: &mut Own) {
             own.need_mounts_for(what);
         }
         if is_device(what) && !is_bind(mount) && place != "/" {
-            add_device(what, config, own);
+            let kinds: &[DepKind] = if has_option(options, "x-systemd.device-bound") {
+                &[DepKind::BindsTo]
+            } else if config.fragment.is_some() {
+                // It is stopped with the device, but not started again when the device returns.
+                &[DepKind::Requires, DepKind::StopPropagatedFrom]
+            } else {
+                &[DepKind::Requires]
+            };
+            add_device(what, kinds, own);
         }
     }
     if !config.default_dependencies || is_extrinsic(config) {
@@ -119,15 +128,14 @@ pub(super) fn add(config: &UnitConfig, mount: &MountConfig, own: &mut Own) {
     }
 }
 
-/// A device that must be there. It ends the unit when it goes, as long as the unit has a file.
-fn add_device(path: &str, config: &UnitConfig, own: &mut Own) {
+/// A device that must be there, and whatever prepares it.
+fn add_device(path: &str, kinds: &[DepKind], own: &mut Own) {
     if let Ok(device) = UnitName::from_path(path, UnitType::Device) {
-        let kind = if config.fragment.is_some() {
-            DepKind::BindsTo
-        } else {
-            DepKind::Requires
-        };
-        own.add_unit(&[kind, DepKind::After], &device);
+        own.add_unit(kinds, &device);
+        own.add_unit(&[DepKind::After], &device);
+    }
+    if let Ok(escaped) = escape_path(path) {
+        own.add(&[DepKind::After], &format!("blockdev@{escaped}.target"));
     }
 }
 
@@ -145,15 +153,17 @@ pub(super) fn add_automount(config: &UnitConfig, automount: &AutomountConfig, ow
     }
 }
 
-pub(super) fn add_swap(config: &UnitConfig, swap: &SwapConfig, own: &mut Own) {
+pub(super) fn add_swap(config: &UnitConfig, swap: &SwapConfig, host: &Host, own: &mut Own) {
     if let Some(what) = &swap.what {
+        own.need_mounts_for(&what.0);
         if is_device(&what.0) {
-            add_device(&what.0, config, own);
+            add_device(&what.0, &[DepKind::Requires], own);
         } else {
-            own.need_mounts_for(&what.0);
+            // A file may lie on the root file system, which begins read-only.
+            own.add(&[DepKind::After], "systemd-remount-fs.service");
         }
     }
-    if config.default_dependencies {
+    if config.default_dependencies && !host.unsupported.contains(&UnitType::Swap) {
         if !has_option(swap.options.as_deref(), "nofail") {
             own.add(&[DepKind::Before], "swap.target");
         }

@@ -113,13 +113,15 @@ fn add_io(resources: &ResourceControl, sheet: &mut Sheet<'_>) {
         ("IOWriteBandwidthMax", &resources.io_write_bandwidth_max),
         ("IOReadIOPSMax", &resources.io_read_iops_max),
         ("IOWriteIOPSMax", &resources.io_write_iops_max),
-        (
-            "IODeviceLatencyTargetUSec",
-            &resources.io_device_latency_target,
-        ),
     ] {
         add_devices(name, values, sheet);
     }
+    let targets = resources.io_device_latency_target.0.iter();
+    let targets = targets.map(|target| {
+        let latency = TimeSpan::from_micros(target.value);
+        format!("{} {latency}", target.path)
+    });
+    sheet.rows("IODeviceLatencyTargetUSec", targets);
     sheet.flag("BlockIOAccounting", legacy.block_io_accounting);
     sheet.number_or("BlockIOWeight", weight(legacy.block_io_weight), NOT_SET);
     let startup = weight(legacy.startup_block_io_weight);
@@ -219,10 +221,26 @@ fn add_rest(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
         ("SocketBindDeny", &resources.socket_bind_deny),
     ];
     for (name, rules) in binds {
-        sheet.rows(name, rules.iter().map(str::to_owned));
+        // The latest line comes first.
+        sheet.rows(name, rules.iter().rev().map(bind_rule));
     }
     let interfaces = &resources.restrict_network_interfaces;
-    sheet.text("RestrictNetworkInterfaces", filter(interfaces));
+    let names = names_of(interfaces);
+    sheet.filter("RestrictNetworkInterfaces", interfaces.allow, &names);
+}
+
+/// `family:protocol:ports` as it is printed, without the second colon.
+fn bind_rule(rule: &str) -> String {
+    let (mut family, mut protocol, mut ports) = ("", "", "any");
+    for part in rule.split(':') {
+        match part {
+            "ipv4" => family = "ipv4:",
+            "ipv6" => family = "ipv6:",
+            "tcp" | "udp" => protocol = part,
+            _ => ports = part,
+        }
+    }
+    format!("{family}{protocol}{ports}")
 }
 
 fn device_rule(rule: &DeviceRule) -> String {
@@ -235,8 +253,8 @@ fn device_rule(rule: &DeviceRule) -> String {
     format!("{} {access}", rule.device)
 }
 
-/// The names that a filter comes to, sorted; `~` says that they are denied.
-pub(super) fn filter(filter: &NameFilter) -> String {
+/// The names that a filter comes to, sorted.
+pub(super) fn names_of(filter: &NameFilter) -> String {
     let mut names = std::collections::BTreeSet::new();
     for rule in &filter.rules {
         let name = match &*rule.name {
@@ -250,9 +268,5 @@ pub(super) fn filter(filter: &NameFilter) -> String {
             names.insert(name);
         }
     }
-    let names: Vec<&str> = names.into_iter().collect();
-    match filter.allow {
-        Some(false) => format!("~{}", names.join(" ")),
-        _ => names.join(" "),
-    }
+    names.into_iter().collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,7 @@
 //! How processes are set up, up to where their output goes.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use muster_unit_file::config::{
     ExecInput, ExecOutput, IoClass, Scheduling, SchedulingPolicy, Terminal,
 };
@@ -8,8 +10,6 @@ use muster_unit_file::name::UnitType;
 use super::sheet::Sheet;
 use super::{Subject, limits};
 use crate::effective;
-
-const UNPRINTABLE: &str = "[unprintable]";
 
 pub(super) fn add(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     let exec = &subject.config.exec;
@@ -70,10 +70,8 @@ fn add_images(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.optional("RootVerity", path(&images.root_verity));
     let directories = &images.extension_directories.0;
     sheet.list("ExtensionDirectories", directories.iter());
-    let extensions = images.extension_images.iter();
-    sheet.rows("ExtensionImages", extensions.map(str::to_owned));
-    let mounts = images.mount_images.iter();
-    sheet.rows("MountImages", mounts.map(str::to_owned));
+    sheet.list("ExtensionImages", images.extension_images.iter());
+    sheet.list("MountImages", images.mount_images.iter());
 }
 
 fn add_scheduling(scheduling: &Scheduling, timer_slack: u64, sheet: &mut Sheet<'_>) {
@@ -122,11 +120,8 @@ fn add_streams(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
         _ => "",
     };
     sheet.text("StandardInputFileDescriptorName", name);
-    let data = &exec.terminal.stdin_data.0;
-    sheet.text(
-        "StandardInputData",
-        if data.is_empty() { "" } else { UNPRINTABLE },
-    );
+    let data = BASE64_STANDARD.encode(&exec.terminal.stdin_data.0);
+    sheet.text("StandardInputData", data);
     // The manager's default comes with the file.
     let stdout = if subject.is_configured() {
         effective::stdout(exec)
@@ -191,8 +186,8 @@ fn add_terminal(terminal: &Terminal, sheet: &mut Sheet<'_>) {
     sheet.flag("TTYReset", terminal.reset);
     sheet.flag("TTYVHangup", terminal.vhangup);
     sheet.flag("TTYVTDisallocate", terminal.vt_disallocate);
-    sheet.optional("TTYRows", terminal.rows);
-    sheet.optional("TTYColumns", terminal.columns);
+    sheet.unprintable("TTYRows");
+    sheet.unprintable("TTYColumns");
 }
 
 fn add_logging(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
@@ -207,7 +202,8 @@ fn add_logging(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.shown("LogLevelMax", max);
     sheet.span("LogRateLimitIntervalUSec", logging.rate_limit_interval);
     sheet.shown("LogRateLimitBurst", logging.rate_limit_burst);
-    sheet.list("LogExtraFields", logging.extra_fields.0.iter());
+    let fields: Vec<&str> = logging.extra_fields.0.iter().collect();
+    sheet.text("LogExtraFields", fields.join(" "));
     sheet.optional("LogNamespace", logging.namespace.as_deref());
 }
 

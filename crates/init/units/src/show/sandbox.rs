@@ -4,7 +4,7 @@ use muster_unit_file::config::{Directories, MountPropagation, UnitKind};
 use muster_unit_file::value::access::Capabilities;
 use muster_unit_file::value::path::BindMount;
 
-use super::cgroup::filter;
+use super::cgroup::names_of;
 use super::exec::same_process_group;
 use super::sheet::Sheet;
 use super::{Subject, syscalls};
@@ -37,18 +37,14 @@ fn add_identity(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.optional("Group", effective::group(&subject.config));
     sheet.flag("DynamicUser", exec.dynamic_user);
     sheet.flag("RemoveIPC", exec.remove_ipc || exec.dynamic_user);
-    let credentials = &exec.credentials;
-    // Secrets are never shown, only their names, and those only to who asks for everything.
-    for (name, list) in [
-        ("SetCredential", &credentials.set),
-        ("SetCredentialEncrypted", &credentials.set_encrypted),
-        ("LoadCredential", &credentials.load),
-        ("LoadCredentialEncrypted", &credentials.load_encrypted),
+    // Secrets are never shown.
+    for name in [
+        "SetCredential",
+        "SetCredentialEncrypted",
+        "LoadCredential",
+        "LoadCredentialEncrypted",
     ] {
-        if sheet.shows_all() {
-            let ids = list.iter().filter_map(|entry| entry.split(':').next());
-            sheet.list(name, ids);
-        }
+        sheet.unprintable(name);
     }
     sheet.list("SupplementaryGroups", exec.supplementary_groups.0.iter());
     sheet.optional("PAMName", exec.labels.pam_name.as_deref());
@@ -104,22 +100,23 @@ fn add_protections(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
 
 fn add_filters(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     let sandbox = &subject.config.exec.sandbox;
-    sheet.text(
-        "SystemCallFilter",
-        syscalls::filter(&sandbox.syscall_filter, true),
-    );
+    let calls = syscalls::filter(&sandbox.syscall_filter, true);
+    let allow = sandbox.syscall_filter.0.allow;
+    sheet.filter("SystemCallFilter", allow, &calls);
     let architectures = sandbox.syscall_architectures.iter();
     sheet.list("SystemCallArchitectures", architectures);
     let error = sandbox.syscall_error_number.as_deref();
     sheet.shown("SystemCallErrorNumber", syscalls::error_number(error));
-    sheet.text(
-        "SystemCallLog",
-        syscalls::filter(&sandbox.syscall_log, false),
-    );
+    let calls = syscalls::filter(&sandbox.syscall_log, false);
+    sheet.filter("SystemCallLog", sandbox.syscall_log.0.allow, &calls);
     sheet.optional("Personality", sandbox.personality);
     sheet.flag("LockPersonality", sandbox.lock_personality);
     let families = &sandbox.restrict_address_families.0;
-    sheet.text("RestrictAddressFamilies", filter(families));
+    sheet.filter(
+        "RestrictAddressFamilies",
+        families.allow,
+        &names_of(families),
+    );
 }
 
 fn add_directories(directories: &Directories, sheet: &mut Sheet<'_>) {
@@ -194,10 +191,9 @@ fn add_rest(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
         allowed.join(" ")
     };
     sheet.text("RestrictNamespaces", allowed);
-    sheet.text(
-        "RestrictFileSystems",
-        filter(&sandbox.restrict_file_systems),
-    );
+    let file_systems = &sandbox.restrict_file_systems;
+    let names = names_of(file_systems);
+    sheet.filter("RestrictFileSystems", file_systems.allow, &names);
     for (name, read_only) in [("BindPaths", false), ("BindReadOnlyPaths", true)] {
         let mounts = sandbox.bind_mounts.0.iter();
         let mounts = mounts.filter(|mount| mount.read_only == read_only);
@@ -228,10 +224,6 @@ fn add_rest(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
 
 fn bind_mount(mount: &BindMount) -> String {
     let mark = if mount.optional { "-" } else { "" };
-    let recursive = if mount.recursive {
-        ":rbind"
-    } else {
-        ":norbind"
-    };
+    let recursive = if mount.recursive { ":rbind" } else { "" };
     format!("{mark}{}:{}{recursive}", mount.source, mount.destination)
 }

@@ -28,9 +28,27 @@ impl<'z> Sheet<'z> {
         }
     }
 
-    /// Whether everything is asked for.
-    pub(super) fn shows_all(&self) -> bool {
-        self.all
+    /// A value that systemctl has no format for.
+    pub(super) fn unprintable(&mut self, name: &'static str) {
+        if self.all {
+            self.lines.push((name, "[unprintable]".to_owned()));
+        }
+    }
+
+    /// A number that is hidden rather than printed as not set.
+    pub(super) fn number(&mut self, name: &'static str, value: Option<impl Display>) {
+        if self.all || value.is_some() {
+            self.number_or(name, value, NOT_SET);
+        }
+    }
+
+    /// Names that are allowed or, with `~`, denied. To allow nothing is something too.
+    pub(super) fn filter(&mut self, name: &'static str, allow: Option<bool>, names: &str) {
+        let allow = allow.unwrap_or(false);
+        if self.all || allow || !names.is_empty() {
+            let mark = if allow { "" } else { "~" };
+            self.lines.push((name, format!("{mark}{names}")));
+        }
     }
 
     /// A text; an empty one is hidden.

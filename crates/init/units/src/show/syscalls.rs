@@ -47,8 +47,8 @@ pub(super) fn error_number(name: Option<&str>) -> i32 {
     }
 }
 
-/// The system calls of a filter, sorted, groups resolved; `~` says that they are refused. What is
-/// needed to start a program at all is always allowed.
+/// The system calls of a filter, sorted, groups resolved. What is needed to start a program at all is
+/// always allowed.
 pub(super) fn filter(filter: &SyscallFilter, with_defaults: bool) -> String {
     let Some(allow) = filter.0.allow else {
         return String::new();
@@ -61,7 +61,8 @@ pub(super) fn filter(filter: &SyscallFilter, with_defaults: bool) -> String {
     }
     for rule in &filter.0.rules {
         each(&rule.name, &mut |call| {
-            if rule.removed {
+            // With an error of its own a call is refused, also by a list of what is allowed.
+            if rule.removed || (allow && rule.action.is_some()) {
                 calls.remove(call);
             } else {
                 calls.insert(call, rule.action.as_deref());
@@ -75,8 +76,7 @@ pub(super) fn filter(filter: &SyscallFilter, with_defaults: bool) -> String {
             None => call.to_owned(),
         })
         .collect();
-    let mark = if allow { "" } else { "~" };
-    format!("{mark}{}", words.join(" "))
+    words.join(" ")
 }
 
 /// Calls `take` for a system call or for every member of a group. The groups are fixed and have no
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn groups_are_resolved_and_lines_take_away() {
-        assert_eq!(of(false, &[("@swap", false)]), "~swapoff swapon");
+        assert_eq!(of(false, &[("@swap", false)]), "swapoff swapon");
         let allowed = of(true, &[("@system-service", false), ("@privileged", true)]);
         let has = |call: &str| allowed.split(' ').any(|known| known == call);
         assert!(has("openat") && has("execve"));

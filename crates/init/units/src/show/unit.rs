@@ -3,10 +3,10 @@
 use muster_engine::dep::DepKind;
 use muster_unit_file::config::{CommandPhase, LoadState, UnitKind};
 use muster_unit_file::name::UnitType;
-use muster_unit_file::name::unescape;
 
 use super::Subject;
 use super::sheet::Sheet;
+use crate::effective;
 use crate::implicit::{ignored_on_isolate, is_perpetual};
 use crate::runtime::Moment;
 
@@ -53,7 +53,7 @@ pub(super) fn add(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     }
     sheet.list("RequiresMountsFor", subject.unit.mounts_for());
     sheet.list("Documentation", config.documentation.iter());
-    sheet.text("Description", description(subject));
+    sheet.text("Description", effective::description(config));
     sheet.text("AccessSELinuxContext", "");
     add_state(subject, sheet);
     add_files(subject, sheet);
@@ -62,24 +62,6 @@ pub(super) fn add(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     add_settings(subject, sheet);
     add_checks(subject, sheet);
     add_actions(subject, sheet);
-}
-
-fn description(subject: &Subject<'_>) -> String {
-    let config = &subject.config;
-    if config.description.is_none() && config.name.unit_type() == UnitType::Slice {
-        return match config.name.stem() {
-            "-" => "Root Slice".to_owned(),
-            "system" => "System Slice".to_owned(),
-            stem => {
-                let parts = stem.split('-');
-                let parts: Vec<String> = parts
-                    .map(|part| unescape(part).unwrap_or_else(|_| part.to_owned()))
-                    .collect();
-                format!("Slice /{}", parts.join("/"))
-            }
-        };
-    }
-    config.description_or_name().to_owned()
 }
 
 fn add_state(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
@@ -161,14 +143,14 @@ fn add_abilities(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
 }
 
 fn can_reload(subject: &Subject<'_>) -> bool {
-    let mut passed_on = subject.unit.dependencies(DepKind::PropagatesReloadTo);
-    if passed_on.next().is_some() {
-        return true;
-    }
     match &subject.config.kind {
         UnitKind::Service(service) => service.commands(CommandPhase::Reload).next().is_some(),
         UnitKind::Mount(_) => true,
-        _ => false,
+        // What has nothing to reload itself can pass a reload on.
+        _ => {
+            let mut passed_on = subject.unit.dependencies(DepKind::PropagatesReloadTo);
+            passed_on.next().is_some()
+        }
     }
 }
 
@@ -236,6 +218,8 @@ fn add_checks(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     );
     let assert = runtime.changes.assert;
     add_moment("AssertTimestamp", "AssertTimestampMonotonic", assert, sheet);
+    sheet.unprintable("Conditions");
+    sheet.unprintable("Asserts");
     sheet.text("LoadError", load_error(subject));
 }
 
@@ -261,12 +245,14 @@ fn add_actions(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.shown("StartLimitAction", reactions.start_limit_action);
     sheet.shown("FailureAction", reactions.failure_action);
     let status = reactions.failure_action_exit_status.map(|code| code.0);
-    sheet.optional("FailureActionExitStatus", status);
+    sheet.number("FailureActionExitStatus", status);
     sheet.shown("SuccessAction", reactions.success_action);
     let status = reactions.success_action_exit_status.map(|code| code.0);
-    sheet.optional("SuccessActionExitStatus", status);
+    sheet.number("SuccessActionExitStatus", status);
     sheet.optional("RebootArgument", reactions.reboot_argument.as_deref());
     let invocation = subject.runtime.invocation.map(|id| format!("{id:032x}"));
     sheet.optional("InvocationID", invocation);
     sheet.shown("CollectMode", reactions.collect_mode);
+    sheet.text("Refs", "");
+    sheet.unprintable("ActivationDetails");
 }
