@@ -246,8 +246,7 @@ fn tokens(
                 words: own,
             });
         } else if let Some(body) = word.strip_prefix('-').filter(|body| !body.is_empty()) {
-            let mut letters = body.char_indices();
-            while let Some((at, letter)) = letters.next() {
+            for (at, letter) in body.char_indices() {
                 refuse(|(_, short)| *short == Some(letter))?;
                 let known = options.iter().find_map(|options| options.short(letter));
                 let mut own = vec![format!("-{letter}")];

@@ -26,8 +26,9 @@ pub(crate) fn facts(fs: &RealFs, running: bool) -> HostFacts {
             .flatten()
             .map(|id| id.trim().replace('-', "").into()),
         machine_id: text(fs, "/etc/machine-id")
-            .map(|id| id.trim().into())
-            .filter(|id: &Box<str>| !id.is_empty()),
+            .map(|id| id.trim().to_owned())
+            .filter(|id| !id.is_empty())
+            .map(Into::into),
         hostname,
         pretty_hostname: text(fs, "/etc/machine-info")
             .and_then(|text| assignments(&text).remove("PRETTY_HOSTNAME"))

@@ -6,7 +6,7 @@
 //! expressions, time spans and escaped names. Verbs, options, messages and exit codes are those of
 //! `systemctl`, `systemd-analyze` and `systemd-escape` of systemd 252, so that scripts written for
 //! them run with `sctl` in their place. The few deliberate differences stand, with their reasons, in
-//! `tests/accepted-differences.txt`, and a test compares the rest with the real tools.
+//! `tests/end_to_end/accepted-differences.txt`, and a test compares the rest with the real tools.
 //!
 //! # Entry point
 //! [`run`] takes the arguments of a process and gives its exit code. Nothing else is public.

@@ -1,5 +1,6 @@
 //! Carrying out plans: the only module that changes files.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use muster_unit_file::fs::{FsError, RealFs};
 use muster_unit_file::install::Change;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use thiserror::Error;
 
 /// Names tried for the link that replaces another.
@@ -46,13 +48,26 @@ fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Lin
 }
 
 /// Carries changes out one by one, in their order, telling `done` about each. What is so already is
-/// passed over in silence.
+/// passed over in silence. Everything that was done is on disk when this returns.
 ///
 /// # Errors
 /// The first change that cannot be made; the ones before it stay.
 pub(crate) fn carry_out(
     fs: &RealFs,
     changes: &[Change],
+    done: impl FnMut(&Change),
+) -> Result<(), LinkError> {
+    let mut changed = ChangedFolders::default();
+    let made = make_changes(fs, changes, &mut changed, done);
+    // Also after a failure: what was done before it has been announced.
+    let synced = changed.sync();
+    made.and(synced)
+}
+
+fn make_changes(
+    fs: &RealFs,
+    changes: &[Change],
+    changed: &mut ChangedFolders,
     mut done: impl FnMut(&Change),
 ) -> Result<(), LinkError> {
     let mut changes = changes.iter().peekable();
@@ -63,22 +78,48 @@ pub(crate) fn carry_out(
                     |next| matches!(next, Change::Link { path: same, .. } if same == path),
                 );
                 if let Some(link @ Change::Link { target, .. }) = replacement {
-                    make_link(&place(fs, path)?, target, true)?;
+                    make_link(&place(fs, path)?, target, true, changed)?;
                     done(change);
                     done(link);
-                } else if remove(&place(fs, path)?)? {
+                } else if remove(&place(fs, path)?, changed)? {
                     done(change);
                 }
             }
             Change::Link { path, target } => {
-                if make_link(&place(fs, path)?, target, false)? {
+                if make_link(&place(fs, path)?, target, false, changed)? {
                     done(change);
                 }
             }
-            Change::RemoveFolder { path } => remove_folder(path, &place(fs, path)?, &mut done)?,
+            Change::RemoveFolder { path } => {
+                remove_folder(path, &place(fs, path)?, changed, &mut done)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Folders whose entries were changed. Many links often go into one folder, so each is synced once.
+#[derive(Debug, Default)]
+struct ChangedFolders(BTreeSet<PathBuf>);
+
+impl ChangedFolders {
+    fn add(&mut self, folder: &Path) {
+        self.0.insert(folder.to_owned());
+    }
+
+    fn sync(self) -> Result<(), LinkError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        for folder in self.0 {
+            let synced =
+                rustix::fs::open(&folder, flags, Mode::empty()).and_then(rustix::fs::fsync);
+            match synced {
+                // A folder may be gone again. Not every file system can sync folders.
+                Ok(()) | Err(Errno::NOENT | Errno::INVAL) => {}
+                Err(error) => return Err(failed("sync folder", &folder)(error.into())),
+            }
+        }
+        Ok(())
+    }
 }
 
 fn place(fs: &RealFs, path: &str) -> Result<PathBuf, LinkError> {
@@ -89,9 +130,14 @@ fn place(fs: &RealFs, path: &str) -> Result<PathBuf, LinkError> {
 }
 
 /// Makes a link and the folders above it. `true` if there was something to do.
-fn make_link(path: &Path, target: &str, replace: bool) -> Result<bool, LinkError> {
+fn make_link(
+    path: &Path,
+    target: &str,
+    replace: bool,
+    changed: &mut ChangedFolders,
+) -> Result<bool, LinkError> {
     let folder = path.parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(folder).map_err(failed("create folder", folder))?;
+    create_folders(folder, changed)?;
     match symlink(target, path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -104,8 +150,19 @@ fn make_link(path: &Path, target: &str, replace: bool) -> Result<bool, LinkError
         }
         Err(error) => return Err(failed("create symlink", path)(error)),
     }
-    sync_folder(folder)?;
+    changed.add(folder);
     Ok(true)
+}
+
+/// Makes a folder and those above it that are missing.
+fn create_folders(folder: &Path, changed: &mut ChangedFolders) -> Result<(), LinkError> {
+    let missing = folder.ancestors().take_while(|path| !path.exists());
+    for path in missing {
+        if let Some(above) = path.parent() {
+            changed.add(above);
+        }
+    }
+    std::fs::create_dir_all(folder).map_err(failed("create folder", folder))
 }
 
 /// Puts a new link over an old one, so that there is one at every moment.
@@ -131,14 +188,14 @@ fn replace_link(path: &Path, folder: &Path, target: &str) -> Result<(), LinkErro
 }
 
 /// Removes a file or link, and the `.wants/` or similar folder that is empty then.
-fn remove(path: &Path) -> Result<bool, LinkError> {
+fn remove(path: &Path, changed: &mut ChangedFolders) -> Result<bool, LinkError> {
     match std::fs::remove_file(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(failed("remove", path)(error)),
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
-    sync_folder(folder)?;
+    changed.add(folder);
     let is_dependency_folder = folder.extension().is_some_and(|extension| {
         ["wants", "requires", "upholds"]
             .iter()
@@ -149,13 +206,18 @@ fn remove(path: &Path) -> Result<bool, LinkError> {
         && std::fs::remove_dir(folder).is_ok()
         && let Some(above) = folder.parent()
     {
-        sync_folder(above)?;
+        changed.add(above);
     }
     Ok(true)
 }
 
 /// Removes a folder of drop-ins with what is in it, telling about every file.
-fn remove_folder(name: &str, path: &Path, done: &mut impl FnMut(&Change)) -> Result<(), LinkError> {
+fn remove_folder(
+    name: &str,
+    path: &Path,
+    changed: &mut ChangedFolders,
+    done: &mut impl FnMut(&Change),
+) -> Result<(), LinkError> {
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -175,20 +237,9 @@ fn remove_folder(name: &str, path: &Path, done: &mut impl FnMut(&Change)) -> Res
         done(&Change::Remove { path: name.into() });
     }
     std::fs::remove_dir(path).map_err(failed("remove", path))?;
-    sync_folder(path.parent().unwrap_or(Path::new("/")))?;
+    changed.add(path.parent().unwrap_or(Path::new("/")));
     done(&Change::RemoveFolder { path: name.into() });
     Ok(())
-}
-
-/// Makes changes of a folder's entries last.
-fn sync_folder(folder: &Path) -> Result<(), LinkError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let synced = rustix::fs::open(folder, flags, Mode::empty()).and_then(rustix::fs::fsync);
-    match synced {
-        // Not every file system can; the link is made all the same.
-        Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
-        Err(error) => Err(failed("sync folder", folder)(error.into())),
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,9 @@
 //! What Debian's packages ship, listed and preset by `sctl` and by the real `systemctl`.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use common::{Root, have_real_tools, run};
+use crate::common::{Root, have_real_tools, run};
 
 /// Of two units that claim one alias only one is enabled; which one is chance in systemctl, so one of
 /// them is left out.

@@ -1,15 +1,11 @@
 //! Every verb, end to end: the real program on real folders.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
-mod common;
-
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Outcome, Root, SCTL, run, sample};
+use crate::common::{Outcome, Root, SCTL, run, sample};
 
 /// Asserts the exit code and gives the answer.
 #[track_caller]

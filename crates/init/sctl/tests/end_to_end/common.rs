@@ -1,11 +1,5 @@
 //! What the end-to-end tests share: roots in temporary folders, and both programs.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "every test uses another part of this"
-)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +7,17 @@ use std::process::{Command, Stdio};
 
 /// What a command did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// The exit code.
-    pub code: i32,
+    pub(crate) code: i32,
     /// Answers.
-    pub stdout: String,
+    pub(crate) stdout: String,
     /// Remarks.
-    pub stderr: String,
+    pub(crate) stderr: String,
 }
 
 /// Runs a program in a folder, in UTC and without colours.
-pub fn run(program: &str, words: &[&str], folder: &Path) -> Outcome {
+pub(crate) fn run(program: &str, words: &[&str], folder: &Path) -> Outcome {
     let output = Command::new(program)
         .args(words)
         .current_dir(folder)
@@ -42,29 +36,29 @@ pub fn run(program: &str, words: &[&str], folder: &Path) -> Outcome {
 }
 
 /// The program under test.
-pub const SCTL: &str = env!("CARGO_BIN_EXE_sctl");
+pub(crate) const SCTL: &str = env!("CARGO_BIN_EXE_sctl");
 
 /// A system in a temporary folder, gone when dropped.
-pub struct Root(tempfile::TempDir);
+pub(crate) struct Root(tempfile::TempDir);
 
 impl Root {
     /// An empty one.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// A path in it.
-    pub fn at(&self, path: &str) -> PathBuf {
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.0.path().join(path.trim_start_matches('/'))
     }
 
     /// Writes a file and the folders above it.
-    pub fn write(&self, path: &str, text: &str) -> &Self {
+    pub(crate) fn write(&self, path: &str, text: &str) -> &Self {
         let place = self.at(path);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::write(place, text).unwrap();
@@ -72,7 +66,7 @@ impl Root {
     }
 
     /// Makes a link and the folders above it.
-    pub fn link(&self, path: &str, target: &str) -> &Self {
+    pub(crate) fn link(&self, path: &str, target: &str) -> &Self {
         let place = self.at(path);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(target, place).unwrap();
@@ -80,7 +74,7 @@ impl Root {
     }
 
     /// Runs `sctl` on it.
-    pub fn sctl(&self, words: &[&str]) -> Outcome {
+    pub(crate) fn sctl(&self, words: &[&str]) -> Outcome {
         let root = format!("--root={}", self.path().display());
         let mut all = vec![root.as_str()];
         all.extend(words);
@@ -88,7 +82,7 @@ impl Root {
     }
 
     /// Replaces the temporary folder's name, which differs from run to run.
-    pub fn hide(&self, outcome: Outcome) -> Outcome {
+    pub(crate) fn hide(&self, outcome: Outcome) -> Outcome {
         let name = self.path().display().to_string();
         Outcome {
             code: outcome.code,
@@ -98,7 +92,7 @@ impl Root {
     }
 
     /// Makes /etc and /run those of another root.
-    pub fn copy_changes_of(&self, other: &Root) {
+    pub(crate) fn copy_changes_of(&self, other: &Root) {
         for top in ["etc", "run"] {
             let _ = fs::remove_dir_all(self.at(top));
             if other.at(top).exists() {
@@ -113,7 +107,7 @@ impl Root {
     }
 
     /// Every link with its target, and every folder below /etc and /run.
-    pub fn tree(&self) -> BTreeMap<String, String> {
+    pub(crate) fn tree(&self) -> BTreeMap<String, String> {
         let mut tree = BTreeMap::new();
         for top in ["etc", "run"] {
             walk(&self.at(top), self.path(), &mut tree);
@@ -141,7 +135,7 @@ fn walk(folder: &Path, root: &Path, tree: &mut BTreeMap<String, String>) {
 }
 
 /// A system with one unit of every sort that enabling treats differently.
-pub fn sample() -> Root {
+pub(crate) fn sample() -> Root {
     let root = Root::new();
     let lib = |name: &str, text: &str| {
         root.write(&format!("lib/systemd/system/{name}"), text);
@@ -220,7 +214,7 @@ pub fn sample() -> Root {
 }
 
 /// Whether systemd 252's tools are there to compare with.
-pub fn have_real_tools() -> bool {
+pub(crate) fn have_real_tools() -> bool {
     let have = |name: &str| Path::new("/usr/bin").join(name).exists();
     let version = || run("systemctl", &["--version"], Path::new("/")).stdout;
     have("systemctl")

@@ -1,8 +1,6 @@
 //! `verify`, end to end.
 
-mod common;
-
-use common::{Outcome, Root, SCTL, run};
+use crate::common::{Outcome, Root, SCTL, run};
 
 /// A root in which an ordinary service can be started.
 fn bootable() -> Root {

@@ -1,20 +1,16 @@
 //! The same command lines for `sctl` and for the real tools, on equal roots.
 //!
-//! `side-by-side/commands.txt` has the command lines: a line in brackets starts a scenario with fresh
+//! `commands.txt` has the command lines: a line in brackets starts a scenario with fresh
 //! roots, in which the commands build on each other. What they print and leave behind must be equal
-//! but for `side-by-side/accepted-differences.txt`; a difference that is listed there and no longer
+//! but for `accepted-differences.txt`; a difference that is listed there and no longer
 //! exists is an error as well.
-
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Outcome, Root, SCTL, have_real_tools, run, sample};
+use crate::common::{Outcome, Root, SCTL, have_real_tools, run, sample};
 
-const COMMANDS: &str = include_str!("side-by-side/commands.txt");
-const ACCEPTED: &str = include_str!("side-by-side/accepted-differences.txt");
+const COMMANDS: &str = include_str!("commands.txt");
+const ACCEPTED: &str = include_str!("accepted-differences.txt");
 
 /// Words of a command line; single quotes keep blanks.
 fn words(line: &str) -> Vec<String> {
