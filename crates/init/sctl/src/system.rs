@@ -46,6 +46,14 @@ pub(crate) enum SystemError {
         #[source]
         source: std::io::Error,
     },
+    /// A path where a name is expected.
+    #[error("Failed to {verb}: '{text}' is a path, not the name of a unit.")]
+    IsPath {
+        /// What was to be done.
+        verb: &'static str,
+        /// What was given.
+        text: String,
+    },
     /// A name on the command line.
     #[error("Failed to mangle unit name '{text}'")]
     Name {
@@ -149,7 +157,7 @@ impl System {
     ) -> Result<Vec<UnitName>, SystemError> {
         let mut found = Vec::new();
         for text in texts {
-            if text.contains(['*', '?', '[']) {
+            if is_pattern(text) {
                 // Patterns are for units; a template is none yet.
                 let fits = |name: &&UnitName| glob(text, name.as_str()) && !name.is_template();
                 found.extend(index.names().filter(fits).cloned());
@@ -173,29 +181,65 @@ impl System {
         let usable = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
         if !text.starts_with('/') && !text.chars().all(usable) && !self.quiet {
             let escaped = name.as_str();
-            let escaped = if text.ends_with(".service") {
-                escaped
+            let escaped = match name.as_str().rsplit_once('.') {
+                Some((stem, suffix)) if !text.ends_with(&format!(".{suffix}")) => stem,
+                _ => escaped,
+            };
+            let hint = if is_pattern(text) {
+                ""
             } else {
-                escaped.trim_end_matches(".service")
+                " (maybe you should use sctl escape?)"
             };
             console.note(format_args!(
-                "Invalid unit name \"{text}\" escaped as \"{escaped}\" (maybe you should use sctl escape?)."
+                "Invalid unit name \"{text}\" escaped as \"{escaped}\"{hint}."
             ));
         }
         Ok(name)
     }
 
-    /// The units that words on the command line mean.
+    /// The unit that a word means to a verb that takes names, not paths and patterns.
     ///
     /// # Errors
-    /// One cannot mean any.
-    pub(crate) fn units(
+    /// It is a path, or cannot mean any unit.
+    pub(crate) fn plain_unit(
+        &self,
+        text: &str,
+        verb: &'static str,
+        console: &mut Console,
+    ) -> Result<UnitName, SystemError> {
+        if text.contains('/') {
+            return Err(SystemError::IsPath {
+                verb,
+                text: text.to_owned(),
+            });
+        }
+        if is_pattern(text) && !self.quiet {
+            console.note(format_args!(
+                "Glob pattern passed to {verb}, but globs are not supported for this."
+            ));
+        }
+        self.unit(text, console)
+    }
+
+    /// The same for many words.
+    ///
+    /// # Errors
+    /// One is a path, or cannot mean any unit.
+    pub(crate) fn plain_units(
         &self,
         texts: &[String],
+        verb: &'static str,
         console: &mut Console,
     ) -> Result<Vec<UnitName>, SystemError> {
-        texts.iter().map(|text| self.unit(text, console)).collect()
+        texts
+            .iter()
+            .map(|text| self.plain_unit(text, verb, console))
+            .collect()
     }
+}
+
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '['])
 }
 
 /// An absolute path without doubled slashes and dots.

@@ -1,6 +1,9 @@
 //! Verbs that make and remove links.
 
-use muster_unit_file::install::{Change, InstallError, InstallOptions, Note, Plan, PresetMode};
+use muster_unit_file::fs::RealFs;
+use muster_unit_file::install::{
+    Change, InstallError, InstallOptions, Installer, Note, Plan, PresetMode,
+};
 use muster_unit_file::name::UnitName;
 use thiserror::Error;
 
@@ -132,6 +135,32 @@ impl Request {
         })
     }
 
+    /// The units that words mean.
+    fn units(&self, texts: &[String], console: &mut Console) -> Result<Vec<UnitName>, VerbError> {
+        Ok(self.system.plain_units(texts, self.doing.0, console)?)
+    }
+
+    /// The same where a word may be the path of a unit file. A file from elsewhere is linked first;
+    /// then it is a unit like any other.
+    fn units_and_files(
+        &self,
+        texts: &[String],
+        installer: &mut Installer<'_, RealFs>,
+        console: &mut Console,
+    ) -> Result<Vec<UnitName>, VerbError> {
+        let (files, names): (Vec<String>, Vec<String>) =
+            texts.iter().cloned().partition(|text| text.contains('/'));
+        let files = absolute(&files, &self.system)?;
+        let mut units = self.units(&names, console)?;
+        if !files.is_empty() {
+            let linked = installer.link_files(&as_strs(&files), self.options);
+            self.carry_out(linked, console)?;
+            let names: Vec<String> = files.iter().map(|file| file_name(file)).collect();
+            units.extend(self.units(&names, console)?);
+        }
+        Ok(units)
+    }
+
     /// Carries a plan out, with `systemctl`'s messages.
     fn carry_out(
         &self,
@@ -189,23 +218,8 @@ fn remark(note: &Note, doing: Doing, system: &System) -> String {
 
 pub(super) fn enable(arguments: &ChangeUnits, console: &mut Console) -> Result<Exit, VerbError> {
     let request = Request::new(&arguments.change, "enable")?;
-    let (files, names): (Vec<String>, Vec<String>) = arguments
-        .units
-        .iter()
-        .cloned()
-        .partition(|text| text.contains('/'));
-    let files = absolute(&files, &request.system)?;
-    let mut units = request.system.units(&names, console)?;
     let mut installer = request.system.installer();
-    // A file from elsewhere is linked first; then it is a unit like any other.
-    let linked = installer.link_files(&as_strs(&files), request.options);
-    if !files.is_empty() {
-        request.carry_out(linked, console)?;
-        for file in &files {
-            let name = file.rsplit('/').next().unwrap_or_default();
-            units.push(request.system.unit(name, console)?);
-        }
-    }
+    let units = request.units_and_files(&arguments.units, &mut installer, console)?;
     let plan = request.carry_out(installer.enable(&units, request.options), console)?;
     request.warn_if_static(&plan, console);
     Ok(Exit::Success)
@@ -213,7 +227,13 @@ pub(super) fn enable(arguments: &ChangeUnits, console: &mut Console) -> Result<E
 
 pub(super) fn disable(arguments: &ChangeUnits, console: &mut Console) -> Result<Exit, VerbError> {
     let request = Request::new(&arguments.change, "disable")?;
-    let units = request.system.units(&arguments.units, console)?;
+    if arguments.units.iter().any(|text| text.contains('/')) && !request.system.quiet() {
+        console.note(
+            "Warning: Can't execute disable on the unit file path. Proceeding with the unit name.",
+        );
+    }
+    let names: Vec<String> = arguments.units.iter().map(|text| file_name(text)).collect();
+    let units = request.units(&names, console)?;
     let mut installer = request.system.installer();
     for unit in &units {
         if installer.state(unit).is_none() && !request.system.quiet() {
@@ -228,11 +248,16 @@ pub(super) fn disable(arguments: &ChangeUnits, console: &mut Console) -> Result<
 
 pub(super) fn reenable(arguments: &ChangeUnits, console: &mut Console) -> Result<Exit, VerbError> {
     let request = Request::new(&arguments.change, "reenable")?;
-    let units = request.system.units(&arguments.units, console)?;
     let mut installer = request.system.installer();
+    let units = request.units_and_files(&arguments.units, &mut installer, console)?;
     let plan = request.carry_out(installer.reenable(&units, request.options), console)?;
     request.warn_if_static(&plan, console);
     Ok(Exit::Success)
+}
+
+/// The last part of a path, or the text itself.
+fn file_name(text: &str) -> String {
+    text.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 fn preset_mode(mode: Mode) -> PresetMode {
@@ -245,7 +270,8 @@ fn preset_mode(mode: Mode) -> PresetMode {
 
 pub(super) fn preset(arguments: &Preset, console: &mut Console) -> Result<Exit, VerbError> {
     let request = Request::new(&arguments.units.change, "preset")?;
-    let units = request.system.units(&arguments.units.units, console)?;
+    let names = arguments.units.units.iter().map(|text| file_name(text));
+    let units = request.units(&names.collect::<Vec<_>>(), console)?;
     let mode = preset_mode(arguments.preset_mode);
     let mut installer = request.system.installer();
     request.carry_out(installer.preset(&units, mode, request.options), console)?;
@@ -266,7 +292,7 @@ pub(super) fn preset_all(arguments: &PresetAll, console: &mut Console) -> Result
 
 pub(super) fn mask(arguments: &ChangeUnits, console: &mut Console) -> Result<Exit, VerbError> {
     let request = Request::new(&arguments.change, "mask")?;
-    let units = request.system.units(&arguments.units, console)?;
+    let units = request.units(&arguments.units, console)?;
     let mut installer = request.system.installer();
     request.carry_out(installer.mask(&units, request.options), console)?;
     Ok(Exit::Success)
@@ -274,7 +300,7 @@ pub(super) fn mask(arguments: &ChangeUnits, console: &mut Console) -> Result<Exi
 
 pub(super) fn unmask(arguments: &ChangeUnits, console: &mut Console) -> Result<Exit, VerbError> {
     let request = Request::new(&arguments.change, "unmask")?;
-    let units = request.system.units(&arguments.units, console)?;
+    let units = request.units(&arguments.units, console)?;
     let mut installer = request.system.installer();
     request.carry_out(installer.unmask(&units, request.options), console)?;
     Ok(Exit::Success)
@@ -291,7 +317,7 @@ pub(super) fn link(arguments: &ChangeUnits, console: &mut Console) -> Result<Exi
 
 pub(super) fn revert(arguments: &ChangeUnits, console: &mut Console) -> Result<Exit, VerbError> {
     let request = Request::new(&arguments.change, "revert")?;
-    let units = request.system.units(&arguments.units, console)?;
+    let units = request.units(&arguments.units, console)?;
     let mut installer = request.system.installer();
     request.carry_out(installer.revert(&units), console)?;
     Ok(Exit::Success)
@@ -304,8 +330,8 @@ pub(super) fn add_dependency(
 ) -> Result<Exit, VerbError> {
     let request = Request::new(&arguments.change, "add dependency on")?;
     let target = with_target_type(&arguments.target);
-    let target = request.system.unit(&target, console)?;
-    let units = request.system.units(&arguments.units, console)?;
+    let target = request.system.plain_unit(&target, "the target", console)?;
+    let units = request.units(&arguments.units, console)?;
     let mut installer = request.system.installer();
     let plan = installer.add_dependency(&target, &units, requires, request.options);
     request.carry_out(plan, console)?;
@@ -330,7 +356,7 @@ pub(super) fn set_default(
 ) -> Result<Exit, VerbError> {
     let request = Request::new(&arguments.change, "set default")?;
     let name = with_target_type(&arguments.target);
-    let target: UnitName = request.system.unit(&name, console)?;
+    let target = request.system.plain_unit(&name, "set-default", console)?;
     let mut installer = request.system.installer();
     request.carry_out(installer.set_default(&target), console)?;
     Ok(Exit::Success)

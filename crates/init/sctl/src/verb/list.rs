@@ -209,7 +209,7 @@ fn state_colour(word: &str) -> &'static str {
 
 pub(super) fn is_enabled(arguments: &AskUnits, console: &mut Console) -> Result<Exit, VerbError> {
     let system = System::open(&arguments.common)?;
-    let units = system.units(&arguments.units, console)?;
+    let units = system.plain_units(&arguments.units, "check", console)?;
     let mut installer = system.installer();
     let states: Vec<Option<UnitFileState>> =
         units.iter().map(|name| installer.state(name)).collect();

@@ -18,13 +18,18 @@ pub(crate) struct Outcome {
 
 /// Runs a program in a folder, in UTC and without colours.
 pub(crate) fn run(program: &str, words: &[&str], folder: &Path) -> Outcome {
+    run_in_zone(program, words, folder, "UTC")
+}
+
+/// The same in another time zone.
+pub(crate) fn run_in_zone(program: &str, words: &[&str], folder: &Path, zone: &str) -> Outcome {
     let output = Command::new(program)
         .args(words)
         .current_dir(folder)
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("LC_ALL", "C.UTF-8")
-        .env("TZ", "UTC")
+        .env("TZ", zone)
         .stdin(Stdio::null())
         .output()
         .unwrap_or_else(|error| panic!("{program}: {error}"));

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Outcome, Root, SCTL, have_real_tools, run, sample};
+use crate::common::{Outcome, Root, SCTL, have_real_tools, run, run_in_zone, sample};
 
 const COMMANDS: &str = include_str!("commands.txt");
 const ACCEPTED: &str = include_str!("accepted-differences.txt");
@@ -48,11 +48,13 @@ fn without_program(text: &str) -> String {
 }
 
 /// Which real tool has a verb, and how it is called there.
-fn real(root: &Root, words: &[String]) -> Outcome {
+fn real(root: &Root, words: &[String], zone: &str) -> Outcome {
     let verb = words.iter().find(|word| !word.starts_with('-'));
     let all: Vec<&str> = words.iter().map(String::as_str).collect();
     match verb.map(String::as_str) {
-        Some("calendar" | "timespan" | "timestamp") => run("systemd-analyze", &all, root.path()),
+        Some("calendar" | "timespan" | "timestamp") => {
+            run_in_zone("systemd-analyze", &all, root.path(), zone)
+        }
         Some("escape") => run("systemd-escape", &all[1..], root.path()),
         _ => {
             let folder = format!("--root={}", root.path().display());
@@ -63,11 +65,13 @@ fn real(root: &Root, words: &[String]) -> Outcome {
     }
 }
 
-fn ours(root: &Root, words: &[String]) -> Outcome {
+fn ours(root: &Root, words: &[String], zone: &str) -> Outcome {
     let all: Vec<&str> = words.iter().map(String::as_str).collect();
     let verb = words.iter().find(|word| !word.starts_with('-'));
     match verb.map(String::as_str) {
-        Some("calendar" | "timespan" | "timestamp" | "escape") => run(SCTL, &all, root.path()),
+        Some("calendar" | "timespan" | "timestamp" | "escape") => {
+            run_in_zone(SCTL, &all, root.path(), zone)
+        }
         _ => root.sctl(&all),
     }
 }
@@ -143,7 +147,12 @@ fn same_answers_as_the_real_tools() {
         }
         compared += 1;
         let words = words(line);
-        let mut found = differences(&real(&roots.0, &words), &ours(&roots.1, &words));
+        let zone = if scenario.contains("Berlin") {
+            "Europe/Berlin"
+        } else {
+            "UTC"
+        };
+        let mut found = differences(&real(&roots.0, &words, zone), &ours(&roots.1, &words, zone));
         let (a, b) = (roots.0.tree(), roots.1.tree());
         if a != b {
             let missing: Vec<_> = a.iter().filter(|(k, v)| b.get(*k) != Some(v)).collect();

@@ -206,3 +206,98 @@ fn files_are_checked_where_they_are() {
     let text = run(SCTL, &["verify", "demo/one.txt"], folder.path());
     verdict(&text, 1, &["Failed to prepare filename demo/one.txt"]);
 }
+
+/// Units, how they are verified, and whether systemd-analyze 252 lets them pass; it is asked as well
+/// where it is installed.
+#[test]
+fn verdicts_are_those_of_systemd_analyze() {
+    let root = bootable();
+    for (name, text) in [
+        ("good.service", "[Service]\nExecStart=/bin/true\n"),
+        (
+            "odd.service",
+            "[Service]\nExecStart=/bin/true\nNonsense=1\n",
+        ),
+        (
+            "section.service",
+            "[Service]\nExecStart=/bin/true\n[Nonsense]\nA=1\n",
+        ),
+        (
+            "value.service",
+            "[Service]\nExecStart=/bin/true\nRestart=perhaps\n",
+        ),
+        ("empty-service.service", "[Service]\n"),
+        (
+            "two.service",
+            "[Service]\nExecStart=/bin/true\nExecStart=/bin/true\n",
+        ),
+        ("gone.service", "[Service]\nExecStart=/bin/gone\n"),
+        ("gone-ignored.service", "[Service]\nExecStart=-/bin/gone\n"),
+        (
+            "wants.service",
+            "[Unit]\nWants=no.service\n[Service]\nExecStart=/bin/true\n",
+        ),
+        (
+            "requires.service",
+            "[Unit]\nRequires=no.service\n[Service]\nExecStart=/bin/true\n",
+        ),
+        (
+            "wants-odd.service",
+            "[Unit]\nWants=odd.service\n[Service]\nExecStart=/bin/true\n",
+        ),
+        (
+            "wants-wants-odd.service",
+            "[Unit]\nWants=wants-odd.service\n[Service]\nExecStart=/bin/true\n",
+        ),
+        ("many@.service", "[Service]\nExecStart=/bin/true %i\n"),
+        ("plain.target", "[Unit]\nDescription=x\n"),
+        ("never.timer", "[Timer]\n"),
+        ("deaf.socket", "[Socket]\n"),
+        ("data.mount", "[Mount]\nWhere=/elsewhere\nWhat=x\n"),
+    ] {
+        unit(&root, name, text);
+    }
+    let folder = format!("--root={}", root.path().display());
+    let compare = crate::common::have_real_tools();
+    if !compare {
+        println!(
+            "verdicts_are_those_of_systemd_analyze: systemd 252's tools are not installed, only sctl is run"
+        );
+    }
+    for (words, code) in [
+        (&["good.service"][..], 0),
+        (&["odd.service"], 0),
+        (&["section.service"], 0),
+        (&["value.service"], 0),
+        (&["empty-service.service"], 1),
+        (&["two.service"], 1),
+        (&["gone.service"], 1),
+        (&["gone-ignored.service"], 0),
+        (&["wants.service"], 0),
+        (&["requires.service"], 1),
+        (&["many@.service"], 0),
+        (&["many@x.service", "good.service"], 0),
+        (&["plain.target"], 0),
+        (&["never.timer"], 1),
+        (&["deaf.socket"], 1),
+        (&["data.mount"], 1),
+        (&["no.service"], 1),
+        (&["--recursive-errors=no", "good.service"], 0),
+        (&["--recursive-errors=no", "odd.service"], 1),
+        (&["--recursive-errors=no", "section.service"], 1),
+        (&["--recursive-errors=no", "wants-odd.service"], 0),
+        (&["--recursive-errors=one", "wants-odd.service"], 1),
+        (&["--recursive-errors=one", "wants-wants-odd.service"], 0),
+        (&["--recursive-errors=yes", "wants-wants-odd.service"], 1),
+        (&["--recursive-errors=perhaps", "good.service"], 1),
+    ] {
+        let outcome = root.sctl(&[&["verify", "--man=no"], words].concat());
+        assert_eq!(outcome.code, code, "{words:?}: {outcome:?}");
+        // systemd 252 documents that `one` counts direct dependencies, but does not do it.
+        if compare && words[0] != "--recursive-errors=one" {
+            let real = [&["verify", "--man=no", folder.as_str()], words].concat();
+            let real = run("systemd-analyze", &real, root.path());
+            assert_eq!(real.code, code, "systemd-analyze {words:?}: {real:?}");
+        }
+    }
+}
