@@ -73,6 +73,7 @@ impl<'l, F: UnitFs> Closure<'l, F> {
         }
         let own = implicit::own(&config, self.host);
         let mut mentions: Vec<UnitName> = own.edges.into_iter().map(|(_, unit)| unit).collect();
+        mentions.extend(own.slice);
         // Mounts above a path matter only if there are any.
         let mounts = own.mounts_for.iter().flat_map(|p| implicit::mount_names(p));
         mentions.extend(mounts.filter(|mount| self.loader.index().contains(mount)));

@@ -1,5 +1,7 @@
 //! What settings come to when other settings imply them.
 
+use std::hash::Hasher;
+
 use muster_unit_file::config::{
     DevicePolicy, Directories, Directory, ExecContext, ExecInput, ExecOutput, LoadState, OomPolicy,
     ProtectHome, ProtectSystem, ServiceConfig, UnitConfig, UnitKind,
@@ -7,7 +9,6 @@ use muster_unit_file::config::{
 use muster_unit_file::name::{UnitType, unescape};
 use muster_unit_file::specifier::HostFacts;
 use muster_unit_file::value::access::{Capabilities, DeviceRule};
-use muster_unit_file::value::words::is_account;
 
 /// The description; without one, what the unit is about.
 #[must_use]
@@ -161,18 +162,27 @@ pub fn group(config: &UnitConfig) -> Option<String> {
     stated.or_else(|| config.exec.dynamic_user.then(|| user(config)).flatten())
 }
 
+/// The name of a dynamic user: that of the unit, or a hash of it where that is no user's name. The
+/// hash is the one that systemd makes, so that files keep their owner.
 fn dynamic_user(config: &UnitConfig) -> String {
+    const KEYS: (u64, u64) = (0x964e_5828_e6af_1a58, 0xec07_928c_3bf5_4eb4);
     let prefix = config.name.prefix();
-    if is_account(prefix) && !prefix.bytes().all(|b| b.is_ascii_digit()) {
+    if is_plain_user_name(prefix) {
         return prefix.to_owned();
     }
-    // Too long or with letters that user names cannot have: a hash of it, stable over restarts.
-    let hash = prefix
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-    format!("_du{hash:016x}")
+    #[expect(
+        deprecated,
+        reason = "the standard library has SipHash-2-4 nowhere else, and it is not used for a map"
+    )]
+    let mut hasher = std::hash::SipHasher::new_with_keys(KEYS.0, KEYS.1);
+    hasher.write(prefix.as_bytes());
+    format!("_du{:016x}", hasher.finish())
+}
+
+fn is_plain_user_name(text: &str) -> bool {
+    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    starts && text.len() <= 31 && text.bytes().all(plain)
 }
 
 /// What happens when the kernel ends a process for lack of memory.

@@ -4,6 +4,8 @@
 //! the fixtures keep the same checks alive.
 
 mod corpus;
+#[path = "../lists/mod.rs"]
+mod lists;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -17,37 +19,7 @@ use muster_units::show::{Show, show};
 use muster_units::{Graph, Runtime};
 
 use corpus::FOLDER;
-
-/// Lists without an order of their own.
-const UNORDERED: &[&str] = &[
-    "Names",
-    "Requires",
-    "Requisite",
-    "Wants",
-    "BindsTo",
-    "PartOf",
-    "Upholds",
-    "RequiredBy",
-    "RequisiteOf",
-    "WantedBy",
-    "BoundBy",
-    "UpheldBy",
-    "ConsistsOf",
-    "Conflicts",
-    "ConflictedBy",
-    "Before",
-    "After",
-    "OnSuccess",
-    "OnSuccessOf",
-    "OnFailure",
-    "OnFailureOf",
-    "Triggers",
-    "TriggeredBy",
-    "PropagatesReloadTo",
-    "ReloadPropagatedFrom",
-    "JoinsNamespaceOf",
-    "RequiresMountsFor",
-];
+use lists::UNORDERED;
 
 type Sheet = Vec<(String, String)>;
 

@@ -1,14 +1,13 @@
 //! The project's own unit files and what systemd 252 shows for them, so that implicit dependencies,
 //! formats and defaults are checked on machines without the corpus.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_units::show::{Show, show};
 use muster_units::{Graph, Runtime};
 
-use common::{EXPECTED, UNORDERED, host, names, with_closure};
+use crate::lists::UNORDERED;
+use crate::machine::{EXPECTED, host, names, with_closure};
 
 /// What every unit has of its own.
 const OWN: &[&str] = &["Id", "Names", "FragmentPath"];

@@ -11,42 +11,6 @@ const FOLDER: &str = "/usr/local/lib/systemd/system";
 
 pub(crate) const EXPECTED: &str = include_str!("../fixtures/expected.txt");
 
-/// Lists without an order of their own.
-pub(crate) const UNORDERED: &[&str] = &[
-    "Names",
-    "Requires",
-    "Requisite",
-    "Wants",
-    "BindsTo",
-    "PartOf",
-    "Upholds",
-    "RequiredBy",
-    "RequisiteOf",
-    "WantedBy",
-    "BoundBy",
-    "UpheldBy",
-    "ConsistsOf",
-    "Conflicts",
-    "ConflictedBy",
-    "Before",
-    "After",
-    "OnSuccess",
-    "OnSuccessOf",
-    "OnFailure",
-    "OnFailureOf",
-    "Triggers",
-    "TriggeredBy",
-    "PropagatesReloadTo",
-    "ReloadPropagatedFrom",
-    "PropagatesStopTo",
-    "StopPropagatedFrom",
-    "JoinsNamespaceOf",
-    "SliceOf",
-    "RequiresMountsFor",
-    "IPAddressAllow",
-    "IPAddressDeny",
-];
-
 fn files() -> Vec<(String, Vec<u8>)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
     let entries = std::fs::read_dir(folder).expect("the fixtures are there");
