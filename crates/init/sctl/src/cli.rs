@@ -30,7 +30,7 @@ pub(crate) struct Common {
     /// Work on the system below this folder instead of the running one.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<String>,
-    /// Say nothing about what was done.
+    /// Leave out remarks; is-enabled and get-default print nothing at all.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -59,6 +59,16 @@ pub(crate) struct ChangeUnits {
     /// Names of units.
     #[arg(required = true, value_name = "UNIT")]
     pub(crate) units: Vec<String>,
+}
+
+/// Unit files from elsewhere.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LinkFiles {
+    #[command(flatten)]
+    pub(crate) change: Change,
+    /// Absolute paths of unit files.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) files: Vec<String>,
 }
 
 /// A new dependency of a unit.
@@ -242,8 +252,8 @@ fn recursive_errors(text: &str) -> Result<RecursiveErrors, String> {
 pub(crate) struct Verify {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Fail on warnings too, and look no further: at all units that are needed (yes), the named
-    /// ones (no), or those and what they directly need (one).
+    /// Fail on warnings too: in the named units (no), in what they directly need as well (one), or
+    /// in everything that is needed (yes).
     #[arg(long, value_name = "MODE", value_parser = recursive_errors)]
     pub(crate) recursive_errors: Option<RecursiveErrors>,
     /// Whether manual pages must exist; they are never looked for.
@@ -311,6 +321,9 @@ pub(crate) enum Verb {
     /// List unit files and whether they are enabled
     ListUnitFiles(ListUnitFiles),
     /// Have units started with the machine, as their [Install] sections say
+    #[command(
+        after_help = "A unit file in another folder may be given by its path: it is linked first."
+    )]
     Enable(ChangeUnits),
     /// Undo `enable`: remove all links to units
     Disable(ChangeUnits),
@@ -327,7 +340,7 @@ pub(crate) enum Verb {
     /// Undo `mask`
     Unmask(ChangeUnits),
     /// Make unit files from other folders known
-    Link(ChangeUnits),
+    Link(LinkFiles),
     /// Go back to what the distribution ships: remove local files, drop-ins and masks
     Revert(ChangeUnits),
     /// Make a target want units

@@ -58,9 +58,9 @@ impl Console {
         self.colour
     }
 
-    /// A text in a colour given by its number (32 is green), if there are colours.
+    /// A text in a colour given by its number (32 is green), if there are colours and one is given.
     pub(crate) fn coloured(&self, code: &str, text: &str) -> String {
-        if self.colour && !text.is_empty() {
+        if self.colour && !code.is_empty() {
             format!("\u{1b}[{code}m{text}\u{1b}[0m")
         } else {
             text.to_owned()

@@ -8,7 +8,9 @@ use muster_unit_file::name::UnitName;
 use thiserror::Error;
 
 use super::VerbError;
-use crate::cli::{self, AddDependency, ChangeUnits, Common, Mode, Preset, PresetAll, SetDefault};
+use crate::cli::{
+    self, AddDependency, ChangeUnits, Common, LinkFiles, Mode, Preset, PresetAll, SetDefault,
+};
 use crate::console::{Console, Exit};
 use crate::links::{LinkError, carry_out};
 use crate::system::System;
@@ -306,9 +308,9 @@ pub(super) fn unmask(arguments: &ChangeUnits, console: &mut Console) -> Result<E
     Ok(Exit::Success)
 }
 
-pub(super) fn link(arguments: &ChangeUnits, console: &mut Console) -> Result<Exit, VerbError> {
+pub(super) fn link(arguments: &LinkFiles, console: &mut Console) -> Result<Exit, VerbError> {
     let request = Request::new(&arguments.change, "link")?;
-    let files = absolute(&arguments.units, &request.system)?;
+    let files = absolute(&arguments.files, &request.system)?;
     let mut installer = request.system.installer();
     let plan = installer.link_files(&as_strs(&files), request.options);
     request.carry_out(plan, console)?;

@@ -203,7 +203,7 @@ fn state_colour(word: &str) -> &'static str {
         "enabled" | "enabled-runtime" | "alias" => "32",
         "masked" | "masked-runtime" | "bad" => "31",
         "disabled" | "linked" | "linked-runtime" | "indirect" | "transient" => "33",
-        _ => "0",
+        _ => "",
     }
 }
 

@@ -1,6 +1,7 @@
 //! `show`: properties of units that are not running.
 
-use muster_unit_file::install::{PresetAction, UnitFileState};
+use muster_unit_file::fs::RealFs;
+use muster_unit_file::install::{Installer, PresetAction, PresetRules, UnitFileState};
 use muster_unit_file::name::UnitName;
 use muster_units::closure::Closure;
 use muster_units::show::Show as Options;
@@ -56,6 +57,8 @@ pub(super) fn show(arguments: &Show, console: &mut Console) -> Result<Exit, Verb
         .map(String::as_str)
         .collect();
     let bare = arguments.value || !arguments.value_properties.is_empty();
+    let mut installer = system.installer();
+    let presets = installer.presets();
     for (n, name) in names.iter().enumerate() {
         if n > 0 {
             console.line("")?;
@@ -65,7 +68,7 @@ pub(super) fn show(arguments: &Show, console: &mut Console) -> Result<Exit, Verb
         };
         let options = Options {
             host: &machine,
-            runtime: &file_state(&system, unit.name()),
+            runtime: &file_state(&mut installer, &presets, unit.name()),
             // Who asks for a property wants to see that it is empty.
             all: arguments.all || !wanted.is_empty(),
         };
@@ -84,15 +87,15 @@ pub(super) fn show(arguments: &Show, console: &mut Console) -> Result<Exit, Verb
 }
 
 /// What can be known of a unit that was never started: whether it is enabled.
-fn file_state(system: &System, name: &UnitName) -> Runtime {
-    let mut installer = system.installer();
+fn file_state(
+    installer: &mut Installer<'_, RealFs>,
+    presets: &PresetRules,
+    name: &UnitName,
+) -> Runtime {
     let state = installer.state(name);
     let has_preset = state
         .is_some_and(|state| !matches!(state, UnitFileState::Generated | UnitFileState::Transient));
-    let preset = matches!(
-        installer.presets().action(name),
-        PresetAction::Enable { .. }
-    );
+    let preset = matches!(presets.action(name), PresetAction::Enable { .. });
     Runtime {
         file_state: state,
         file_preset: has_preset.then_some(preset),

@@ -176,9 +176,12 @@ fn hint(text: &str, clock: &Clock, own: &str, console: &mut Console) {
     }
 }
 
-/// Handles every text, with an empty line between them; one bad text makes the command fail.
+/// Handles every text, with an empty line between them; one bad text makes the command fail. `verb`
+/// is the one that was used.
 fn each(
     texts: &[String],
+    verb: &str,
+    clock: &Clock,
     console: &mut Console,
     mut one: impl FnMut(&str, &mut Console) -> Result<(), VerbError>,
 ) -> Result<Exit, VerbError> {
@@ -189,7 +192,10 @@ fn each(
         }
         match one(text, console) {
             Ok(()) => {}
-            Err(error @ VerbError::Time(_)) => exit = console.report(&error),
+            Err(error @ VerbError::Time(_)) => {
+                exit = console.report(&error);
+                hint(text, clock, verb, console);
+            }
             Err(error) => return Err(error),
         }
     }
@@ -211,50 +217,60 @@ pub(super) fn calendar(arguments: &Calendar, console: &mut Console) -> Result<Ex
             source,
         })?,
     };
-    each(&arguments.expressions, console, |text, console| {
-        let spec = CalendarSpec::parse(text).map_err(|source| {
-            hint(text, &clock, "calendar", console);
-            TimeError::Calendar {
+    each(
+        &arguments.expressions,
+        "calendar",
+        &clock,
+        console,
+        |text, console| {
+            let spec = CalendarSpec::parse(text).map_err(|source| TimeError::Calendar {
                 text: text.to_owned(),
                 source,
+            })?;
+            field("Original form", text, console)?;
+            field("Normalized form", &spec.to_string(), console)?;
+            let mut after = base;
+            for n in 1..=iterations {
+                let Some(next) = spec.next_elapse(after, &clock.zone) else {
+                    if n == 1 {
+                        field("Next elapse", &console.coloured("33", "never"), console)?;
+                    }
+                    break;
+                };
+                let label = if n == 1 {
+                    "Next elapse".to_owned()
+                } else {
+                    format!("Iter. #{n}")
+                };
+                clock.print(&label, next, console)?;
+                clock.print_distance(next, console)?;
+                after = next;
             }
-        })?;
-        field("Original form", text, console)?;
-        field("Normalized form", &spec.to_string(), console)?;
-        let mut after = base;
-        for n in 1..=iterations {
-            let Some(next) = spec.next_elapse(after, &clock.zone) else {
-                if n == 1 {
-                    field("Next elapse", &console.coloured("33", "never"), console)?;
-                }
-                break;
-            };
-            let label = if n == 1 {
-                "Next elapse".to_owned()
-            } else {
-                format!("Iter. #{n}")
-            };
-            clock.print(&label, next, console)?;
-            clock.print_distance(next, console)?;
-            after = next;
-        }
-        Ok(())
-    })
+            Ok(())
+        },
+    )
 }
 
 pub(super) fn timespan(arguments: &Times, console: &mut Console) -> Result<Exit, VerbError> {
-    let clock = Clock::of_process();
     for (n, text) in arguments.texts.iter().enumerate() {
         if n > 0 {
             console.line("")?;
         }
-        let span = TimeSpan::parse(text).map_err(|source| {
-            hint(text, &clock, "timespan", console);
-            TimeError::TimeSpan {
-                text: text.clone(),
-                source,
+        let span = match TimeSpan::parse(text) {
+            Ok(span) => span,
+            Err(source) => {
+                let text = text.clone();
+                let error = TimeError::TimeSpan { text, source };
+                let exit = console.report(&error.into());
+                hint(
+                    &arguments.texts[n],
+                    &Clock::of_process(),
+                    "timespan",
+                    console,
+                );
+                return Ok(exit);
             }
-        })?;
+        };
         console.line(format_args!("Original: {text}"))?;
         console.line(format_args!("      \u{3bc}s: {}", span.as_micros()))?;
         let human = console.coloured("1", &span.to_string());
@@ -265,27 +281,30 @@ pub(super) fn timespan(arguments: &Times, console: &mut Console) -> Result<Exit,
 
 pub(super) fn timestamp(arguments: &Times, console: &mut Console) -> Result<Exit, VerbError> {
     let clock = Clock::of_process();
-    each(&arguments.texts, console, |text, console| {
-        let moment = clock.parse(text).map_err(|source| {
-            hint(text, &clock, "timestamp", console);
-            TimeError::Timestamp {
+    each(
+        &arguments.texts,
+        "timestamp",
+        &clock,
+        console,
+        |text, console| {
+            let moment = clock.parse(text).map_err(|source| TimeError::Timestamp {
                 text: text.to_owned(),
                 source,
-            }
-        })?;
-        field("Original form", text, console)?;
-        clock.print("Normalized form", moment, console)?;
-        let micros = moment.as_microsecond();
-        let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
-        let unix = if fraction == 0 {
-            format!("@{seconds}")
-        } else {
-            format!("@{seconds}.{fraction:06}")
-        };
-        field("UNIX seconds", &unix, console)?;
-        clock.print_distance(moment, console)?;
-        Ok(())
-    })
+            })?;
+            field("Original form", text, console)?;
+            clock.print("Normalized form", moment, console)?;
+            let micros = moment.as_microsecond();
+            let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+            let unix = if fraction == 0 {
+                format!("@{seconds}")
+            } else {
+                format!("@{seconds}.{fraction:06}")
+            };
+            field("UNIX seconds", &unix, console)?;
+            clock.print_distance(moment, console)?;
+            Ok(())
+        },
+    )
 }
 
 #[cfg(test)]

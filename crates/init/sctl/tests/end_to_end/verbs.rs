@@ -379,6 +379,20 @@ fn wrong_command_lines_are_explained() {
 }
 
 #[test]
+fn hints_follow_what_they_are_about() {
+    let here = Path::new("/");
+    for verb in ["timespan", "timestamp"] {
+        let outcome = run(SCTL, &[verb, "daily"], here);
+        fails(
+            outcome.clone(),
+            1,
+            "Hint: this expression is a valid calendar specification.",
+        );
+        assert!(outcome.stderr.starts_with("Failed to parse"), "{outcome:?}");
+    }
+}
+
+#[test]
 fn help_is_there_for_every_verb() {
     let here = Path::new("/");
     let help = ok(run(SCTL, &["--help"], here));
