@@ -343,6 +343,9 @@ pub struct Job {
     pub irreversible: bool,
     /// Set by ignore-dependencies: waits for nobody.
     pub ignore_order: bool,
+    /// Something that its unit needs could not start: a restart ends after its first half.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub doomed: bool,
     /// How far it is.
     pub phase: JobPhase,
     /// When it was queued.

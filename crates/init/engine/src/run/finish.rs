@@ -34,6 +34,11 @@ impl Step<'_> {
         if let Some(job) = self.state.jobs.get_mut(&id) {
             job.job_type = JobType::Start;
             let unit = job.unit;
+            if job.doomed {
+                return self
+                    .pending
+                    .push_back(Pending::Finish(id, JobResult::Dependency));
+            }
             self.state.set_job_phase(id, JobPhase::Waiting);
             self.ready_neighbours(unit);
         }
@@ -86,13 +91,20 @@ impl Step<'_> {
             .state
             .unit(unit)
             .with_effect(effect)
-            .filter_map(|(_, other)| self.state.job_of(other))
-            .filter(|job| matches!(job.job_type, JobType::Start | JobType::VerifyActive))
-            .map(|job| job.id)
+            .filter_map(|(_, other)| self.state.unit(other).job)
             .collect();
-        for job in dependents {
-            self.pending
-                .push_back(Pending::Finish(job, JobResult::Dependency));
+        for id in dependents {
+            let Some(job) = self.state.jobs.get_mut(&id) else {
+                continue;
+            };
+            match job.job_type {
+                JobType::Start | JobType::VerifyActive => {
+                    self.pending
+                        .push_back(Pending::Finish(id, JobResult::Dependency));
+                }
+                JobType::Restart => job.doomed = true,
+                JobType::Stop | JobType::Reload => {}
+            }
         }
     }
 

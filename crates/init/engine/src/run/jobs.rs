@@ -182,13 +182,16 @@ impl Step<'_> {
         let Some(record) = self.state.get(unit) else {
             return;
         };
-        let Some(id) = record.job else { return };
-        if self
-            .state
-            .job(id)
-            .is_none_or(|job| job.phase != JobPhase::Checking)
-        {
+        let Some(job) = self.state.job_of(unit) else {
             return;
+        };
+        let id = job.id;
+        if job.phase != JobPhase::Checking {
+            return;
+        }
+        if self.state.waits(job).next().is_some() {
+            // While the checks were looked at, a job was queued that comes first. They are looked at again after it.
+            return self.state.set_job_phase(id, JobPhase::Waiting);
         }
         let Some(spec) = record.spec.as_ref() else {
             return;

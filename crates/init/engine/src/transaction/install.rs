@@ -112,6 +112,7 @@ impl EngineState {
                 if !(running && job.job_type.covers(planned.job_type)) {
                     // Begun already, but not enough: it begins again as what both want.
                     job.job_type = merged;
+                    job.doomed = false;
                     begin_again = true;
                 }
                 job.irreversible |= planned.irreversible;
@@ -143,6 +144,7 @@ impl EngineState {
                 job_type: planned.job_type,
                 irreversible: planned.irreversible,
                 ignore_order: planned.ignore_order,
+                doomed: false,
                 phase: JobPhase::Waiting,
                 queued: now,
                 timeout,

@@ -313,7 +313,7 @@ impl Sim {
         self.check_numbers(&actions);
         check_order(&before, &self.state, &event.what, &actions);
         check_refusal(&before, &self.state, &actions);
-        check_failure_reach(&before, &actions);
+        check_failure_reach(&before, &self.state, &actions);
         self.events.push(event);
         for action in actions {
             self.carry_out(action.what);
@@ -480,10 +480,7 @@ fn check_order(before: &EngineState, after: &EngineState, what: &What, actions: 
             };
             let same = was.id == is.id && was.job_type == is.job_type && !was.ignore_order;
             assert!(
-                !(same
-                    && blocks(was.job_type)
-                    && was.phase != muster_engine::job::JobPhase::Checking
-                    && was.queued <= job.queued),
+                !(same && blocks(was.job_type)),
                 "law: {} went {:?} while the {:?} job of {} was queued",
                 before.unit(*unit).name,
                 new,
@@ -534,7 +531,7 @@ fn check_refusal(before: &EngineState, after: &EngineState, actions: &[Action]) 
 }
 
 /// Law: a start that fails takes exactly those start jobs along whose units need it strictly.
-fn check_failure_reach(before: &EngineState, actions: &[Action]) {
+fn check_failure_reach(before: &EngineState, after: &EngineState, actions: &[Action]) {
     let mut failed: BTreeSet<UnitId> = BTreeSet::new();
     let mut by_dependency: Vec<UnitId> = Vec::new();
     for action in actions {
@@ -562,6 +559,9 @@ fn check_failure_reach(before: &EngineState, actions: &[Action]) {
         let Some(record) = before.get(unit) else {
             continue;
         };
+        if before.job_of(unit).is_some_and(|job| job.doomed) {
+            continue;
+        }
         let culprit = record.edges().iter().any(|edge| {
             let back = edge.kind.inverse();
             let needs = back.has(Effect::PropagateStartFailure)
@@ -591,10 +591,11 @@ fn check_failure_reach(before: &EngineState, actions: &[Action]) {
             let Some(job) = before.job_of(edge.to) else {
                 continue;
             };
+            // A restart goes on to be down, and ends there.
             let spared = job.job_type == JobType::Start
-                && !actions.iter().any(
-                    |action| matches!(&action.what, Do::JobEnded { job: id, .. } if *id == job.id),
-                );
+                && after
+                    .job(job.id)
+                    .is_some_and(|job| job.job_type == JobType::Start);
             assert!(
                 !spared,
                 "law: the start of {} failed, {} needs it and still waits",

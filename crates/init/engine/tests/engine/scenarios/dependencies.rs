@@ -43,6 +43,29 @@ fn requires_pulls_in_and_fails_with_it() {
 }
 
 #[test]
+fn a_restart_whose_requirement_fails_ends_down() {
+    let mut sim = Sim::new(7, Odds::KIND);
+    sim.load(vec![
+        unit(
+            "a.service",
+            &[(Requires, "b.service"), (After, "b.service")],
+        ),
+        unit(
+            "b.service",
+            &[(Requisite, "c.service"), (After, "c.service")],
+        ),
+        unit("c.service", &[]),
+    ]);
+    start(&mut sim, "c.service");
+    start(&mut sim, "a.service");
+    sim.request("c.service", JobVerb::Stop, JobMode::IgnoreDependencies);
+    sim.settle();
+    sim.request("b.service", JobVerb::Restart, JobMode::Replace);
+    sim.settle();
+    states(&sim, &[("a.service", Inactive), ("b.service", Inactive)]);
+}
+
+#[test]
 fn requires_stops_with_it() {
     let mut sim = world(&[
         ("a.service", &[(Requires, "b.service")]),
