@@ -11,8 +11,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Names tried for the link that replaces another.
-const MAX_TEMPORARY_NAMES: u32 = 100;
+/// Names tried for the link that replaces another, and times that a folder is made again.
+const MAX_ATTEMPTS: u32 = 100;
 
 /// Why a change cannot be made.
 #[derive(Debug, Error)]
@@ -137,8 +137,7 @@ fn make_link(
     changed: &mut ChangedFolders,
 ) -> Result<bool, LinkError> {
     let folder = path.parent().unwrap_or(Path::new("/"));
-    create_folders(folder, changed)?;
-    match symlink(target, path) {
+    match symlink_in_folder(target, path, folder, changed)? {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             match std::fs::read_link(path) {
@@ -152,6 +151,26 @@ fn make_link(
     }
     changed.add(folder);
     Ok(true)
+}
+
+/// Makes a link in a folder that is made if need be. Whoever removes the last other link at the same
+/// moment may remove the folder too, so it is made again a few times.
+fn symlink_in_folder(
+    target: &str,
+    path: &Path,
+    folder: &Path,
+    changed: &mut ChangedFolders,
+) -> Result<io::Result<()>, LinkError> {
+    let mut made = Err(io::Error::from(io::ErrorKind::NotFound));
+    for _ in 0..MAX_ATTEMPTS {
+        create_folders(folder, changed)?;
+        made = symlink(target, path);
+        match &made {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            _ => break,
+        }
+    }
+    Ok(made)
 }
 
 /// Makes a folder and those above it that are missing.
@@ -170,7 +189,7 @@ fn replace_link(path: &Path, folder: &Path, target: &str) -> Result<(), LinkErro
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let process = std::process::id();
     let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
-    for attempt in 0..MAX_TEMPORARY_NAMES {
+    for attempt in 0..MAX_ATTEMPTS {
         let temporary = folder.join(format!(".#{name}.{process}.{attempt}"));
         match symlink(target, &temporary) {
             Ok(()) => {

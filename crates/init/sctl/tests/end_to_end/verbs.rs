@@ -46,6 +46,32 @@ fn enabling_is_idempotent_and_undone_by_disabling() {
     assert_eq!((again.code, again.stderr.as_str()), (0, ""));
 }
 
+/// Many at once in one folder, which comes and goes with its last link.
+#[test]
+fn commands_at_the_same_time_do_not_disturb_each_other() {
+    let root = Root::new();
+    let text = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=x.target\n";
+    root.write("lib/systemd/system/x.target", "[Unit]\n");
+    for n in 0..4 {
+        root.write(&format!("lib/systemd/system/u{n}.service"), text);
+    }
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let root = &root;
+            scope.spawn(move || {
+                let unit = format!("u{n}.service");
+                for _ in 0..25 {
+                    ok(root.sctl(&["enable", &unit]));
+                    ok(root.sctl(&["disable", &unit]));
+                }
+                ok(root.sctl(&["enable", &unit]));
+            });
+        }
+    });
+    let links = fs::read_dir(root.at("etc/systemd/system/x.target.wants")).unwrap();
+    assert_eq!(links.count(), 4);
+}
+
 #[test]
 fn a_refused_request_changes_nothing() {
     let root = sample();

@@ -21,8 +21,9 @@ pub(super) fn unusable(name: &UnitName, state: LoadState) -> String {
     }
 }
 
-/// How the engine begins remarks about optional dependencies that cannot be used.
-const LEFT_OUT: &str = "Left out: ";
+/// Remarks of the engine that say nothing about a start: an optional dependency that cannot be used,
+/// and the stop of a unit that does not run anyway.
+const HARMLESS: [&str; 2] = ["Left out: ", "The stop job of "];
 
 /// An engine that knows all units and runs none.
 #[derive(Debug)]
@@ -66,7 +67,10 @@ impl Rehearsal {
                 severity: Severity::Error | Severity::Warning,
                 message,
                 ..
-            } => (!message.starts_with(LEFT_OUT)).then(|| message.into()),
+            } => {
+                let harmless = HARMLESS.iter().any(|text| message.contains(text));
+                (!harmless).then(|| message.into())
+            }
             _ => None,
         }
     }
