@@ -42,21 +42,43 @@ pub fn private_tmp(exec: &ExecContext) -> bool {
     exec.sandbox.private_tmp || exec.dynamic_user
 }
 
-/// Where output goes.
+/// Where input comes from: data that a service's file holds is there to be read.
 #[must_use]
-pub fn stdout(exec: &ExecContext) -> ExecOutput {
-    match &exec.stdout {
-        Some(stated) => stated.clone(),
-        // What is read from a connection or a terminal is answered there.
-        None if exec.stdin != ExecInput::Null => ExecOutput::Inherit,
-        None => ExecOutput::Journal,
+pub fn stdin(config: &UnitConfig) -> ExecInput {
+    let exec = &config.exec;
+    let has_data = !exec.terminal.stdin_data.0.is_empty();
+    if has_data && exec.stdin == ExecInput::Null && matches!(config.kind, UnitKind::Service(_)) {
+        return ExecInput::Data;
+    }
+    exec.stdin.clone()
+}
+
+/// Where output goes. A service answers where it reads from, as long as that takes answers; else it
+/// writes to the log.
+#[must_use]
+pub fn stdout(config: &UnitConfig) -> ExecOutput {
+    let stated = config.exec.stdout.clone();
+    if !matches!(config.kind, UnitKind::Service(_)) {
+        return stated.unwrap_or(ExecOutput::Journal);
+    }
+    let answers = matches!(
+        config.exec.stdin,
+        ExecInput::Tty
+            | ExecInput::TtyForce
+            | ExecInput::TtyFail
+            | ExecInput::Socket
+            | ExecInput::Fd(_)
+    );
+    match stated.unwrap_or(ExecOutput::Inherit) {
+        ExecOutput::Inherit if !answers => ExecOutput::Journal,
+        stated => stated,
     }
 }
 
 /// Where errors go.
 #[must_use]
-pub fn stderr(exec: &ExecContext) -> ExecOutput {
-    exec.stderr.clone().unwrap_or(ExecOutput::Inherit)
+pub fn stderr(config: &UnitConfig) -> ExecOutput {
+    config.exec.stderr.clone().unwrap_or(ExecOutput::Inherit)
 }
 
 /// What of the system is read-only.
@@ -128,13 +150,18 @@ fn rule(device: &str, write: bool, mknod: bool) -> DeviceRule {
     }
 }
 
+/// Whether there are devices that may not be used.
+#[must_use]
+pub fn restricts_devices(config: &UnitConfig) -> bool {
+    !config.resources.device_allow.0.is_empty() || device_policy(config) != DevicePolicy::Auto
+}
+
 /// Devices that may be used.
 #[must_use]
 pub fn device_allow(config: &UnitConfig) -> Vec<DeviceRule> {
     let mut rules = config.resources.device_allow.0.clone();
     // Where every device may be used, naming one would forbid the others.
-    let restricted = !rules.is_empty() || device_policy(config) != DevicePolicy::Auto;
-    if !restricted {
+    if !restricts_devices(config) {
         return rules;
     }
     let images = &config.exec.images;

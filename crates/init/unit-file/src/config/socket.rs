@@ -5,16 +5,24 @@ use super::{Rare, rare};
 use crate::name::UnitName;
 use crate::timespan::TimeSpan;
 use crate::value::command::Command;
-use crate::value::network::Listen;
-use crate::value::number::{Bytes, Mode, Timeout};
+use crate::value::network::{Listen, ListenKind};
+use crate::value::number::{Bytes, Mode, Timeout, parse_boolean};
 use crate::value::path::PathList;
 use crate::value::word_enum;
 use crate::value::words::Account;
 
 word_enum! {
     /// Whether an IPv6 socket takes IPv4 connections.
-    BindIpv6Only, "IPv6 binding",
+    BindIpv6Only, "IPv6 binding" + ipv6_only_word,
     Default = "default", Both = "both", Ipv6Only = "ipv6-only",
+}
+
+fn ipv6_only_word(text: &str) -> &str {
+    match parse_boolean(text) {
+        Ok(true) => "ipv6-only",
+        Ok(false) => "both",
+        Err(_) => text,
+    }
 }
 
 word_enum! {
@@ -208,6 +216,18 @@ impl Default for SocketConfig {
 }
 
 impl SocketConfig {
+    /// Whether every one of its sockets can have connections.
+    #[must_use]
+    pub fn can_accept(&self) -> bool {
+        let connects = |listen: &Listen| {
+            matches!(
+                listen.kind,
+                ListenKind::Stream | ListenKind::SequentialPacket
+            )
+        };
+        self.listen.iter().all(connects)
+    }
+
     /// Starts that are allowed in [`SocketConfig::trigger_interval`].
     #[must_use]
     pub fn trigger_burst(&self) -> u32 {
@@ -219,6 +239,7 @@ impl SocketConfig {
     #[must_use]
     pub fn trigger_interval(&self) -> TimeSpan {
         self.trigger_limit_interval
+            .filter(|interval| !interval.is_infinite())
             .unwrap_or(TimeSpan::from_secs(2))
     }
 }

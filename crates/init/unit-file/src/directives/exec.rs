@@ -3,7 +3,19 @@
 use super::{Directive, EXECUTION, Status, custom, field};
 use crate::value::path::check_path;
 use crate::value::rlimit::{Resource, ResourceLimit};
+use crate::value::{AssignError, Setting, ValueContext};
 use Status::{Applied, Renamed};
+
+/// A value without which a process must not start: in the wrong root it would see everything.
+fn needed<T: Setting>(
+    value: &mut T,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
+    value.assign(text, context).map_err(|error| match error {
+        AssignError::Ignored(error) | AssignError::Fatal(error) => AssignError::Fatal(error),
+    })
+}
 
 macro_rules! limit {
     ($name:literal, $resource:ident) => {
@@ -164,8 +176,20 @@ pub(super) const EXEC: &[Directive] = &[
 pub(super) const SANDBOX: &[Directive] = &[
     field!("DynamicUser", exec.dynamic_user, EXECUTION),
     field!("RemoveIPC", exec.remove_ipc, EXECUTION),
-    field!("RootDirectory", exec.images.root_directory, EXECUTION),
-    field!("RootImage", exec.images.root_image, EXECUTION),
+    custom!(
+        "RootDirectory",
+        "absolute path",
+        "exec.images.root_directory",
+        EXECUTION,
+        |unit, text, context| needed(&mut unit.exec.images.root_directory, text, context)
+    ),
+    custom!(
+        "RootImage",
+        "absolute path",
+        "exec.images.root_image",
+        EXECUTION,
+        |unit, text, context| needed(&mut unit.exec.images.root_image, text, context)
+    ),
     field!(
         "RootImageOptions",
         exec.images.root_image_options,

@@ -27,6 +27,9 @@ pub fn verify(unit: &UnitConfig) -> Result<(), String> {
             if socket.accept && socket.max_connections == 0 {
                 return Err("MaxConnections=0 with Accept=yes would never accept".to_owned());
             }
+            if socket.accept && !socket.can_accept() {
+                return Err("Accept=yes needs sockets that have connections".to_owned());
+            }
             if !socket.symlinks.0.is_empty() && nodes(socket) != 1 {
                 return Err("Symlinks= needs exactly one socket or FIFO with a path".to_owned());
             }

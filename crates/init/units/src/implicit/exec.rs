@@ -41,6 +41,10 @@ pub(super) fn add(config: &UnitConfig, host: &Host, own: &mut Own) {
     if images.root_image.is_some() {
         // An image appears as a loop device, which the device manager announces.
         own.add(&[DepKind::After], "systemd-udevd.service");
+    }
+    let has_image = images.root_image.is_some() || !images.mount_images.is_empty();
+    if has_image && effective::restricts_devices(config) {
+        // Drivers register their devices before a rule can name them.
         for module in ["loop", "dm_mod", "dm_verity"] {
             let module = format!("modprobe@{module}.service");
             own.add(&[DepKind::After, DepKind::Wants], &module);
@@ -59,7 +63,7 @@ pub(super) fn add(config: &UnitConfig, host: &Host, own: &mut Own) {
                 own.add_unit(&[DepKind::After, DepKind::Requires], &socket);
             }
         }
-    } else if [effective::stdout(exec), effective::stderr(exec)]
+    } else if [effective::stdout(config), effective::stderr(config)]
         .iter()
         .any(goes_to_log)
     {

@@ -7,6 +7,7 @@ mod triggers;
 
 use muster_engine::dep::DepKind;
 use muster_unit_file::config::{DependencyKind, LoadState, OomMode, UnitConfig, UnitKind};
+use muster_unit_file::directives::verify;
 use muster_unit_file::name::{UnitName, UnitType, escape};
 
 use crate::host::Host;
@@ -66,6 +67,9 @@ pub(crate) fn own(config: &UnitConfig, host: &Host) -> Own {
     }
     for path in config.requires_mounts_for.0.iter() {
         own.need_mounts_for(path);
+    }
+    if !is_complete(config) {
+        return own;
     }
     add_type(config, host, &mut own);
     if has_cgroup(config.name.unit_type()) {
@@ -130,6 +134,16 @@ fn add_type(config: &UnitConfig, host: &Host, own: &mut Own) {
             }
         }
         UnitKind::Device => {}
+    }
+}
+
+/// Whether the files were read to their end. What has a bad setting and still passes the checks was
+/// given up in the middle.
+pub(crate) fn is_complete(config: &UnitConfig) -> bool {
+    match config.load_state {
+        LoadState::Loaded => true,
+        LoadState::BadSetting => verify(config).is_err(),
+        _ => false,
     }
 }
 

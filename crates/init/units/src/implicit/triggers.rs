@@ -31,7 +31,7 @@ fn add_defaults(config: &UnitConfig, target: &str, own: &mut Own) {
 
 pub(super) fn add_socket(config: &UnitConfig, socket: &SocketConfig, host: &Host, own: &mut Own) {
     // With Accept=yes every connection has an instance of its own.
-    if !socket.accept {
+    if !socket.accept || !socket.can_accept() {
         add_trigger(own, triggered(config, socket.service.as_ref()));
     }
     for listen in &socket.listen {

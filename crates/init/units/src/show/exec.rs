@@ -49,7 +49,11 @@ fn add_images(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.optional("RootDirectory", path(&images.root_directory));
     sheet.optional("RootImage", path(&images.root_image));
     let options = images.root_image_options.iter();
-    sheet.rows("RootImageOptions", options.map(str::to_owned));
+    let options = options.map(|options| match options.split_once(':') {
+        Some(_) => options.to_owned(),
+        None => format!("root:{options}"),
+    });
+    sheet.rows("RootImageOptions", options);
     for (hash, path, value) in [
         ("RootHash", "RootHashPath", &images.root_hash),
         (
@@ -114,8 +118,9 @@ fn add_scheduling(scheduling: &Scheduling, timer_slack: u64, sheet: &mut Sheet<'
 
 fn add_streams(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     let exec = &subject.config.exec;
-    sheet.text("StandardInput", input_word(&exec.stdin));
-    let name = match &exec.stdin {
+    let stdin = effective::stdin(&subject.config);
+    sheet.text("StandardInput", input_word(&stdin));
+    let name = match &stdin {
         ExecInput::Fd(name) => name.as_deref().unwrap_or("stdin"),
         _ => "",
     };
@@ -124,7 +129,7 @@ fn add_streams(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.text("StandardInputData", data);
     // The manager's default comes with the file.
     let stdout = if subject.is_configured() {
-        effective::stdout(exec)
+        effective::stdout(&subject.config)
     } else {
         ExecOutput::Inherit
     };
@@ -139,7 +144,7 @@ fn add_streams(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
             "StandardError",
             "StandardErrorFileDescriptorName",
             "stderr",
-            effective::stderr(exec),
+            effective::stderr(&subject.config),
         ),
     ] {
         sheet.text(name, output_word(&output));

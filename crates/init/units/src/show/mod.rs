@@ -14,7 +14,7 @@ mod unit;
 
 use std::sync::Arc;
 
-use muster_unit_file::config::{LoadState, UnitConfig, UnitKind};
+use muster_unit_file::config::{UnitConfig, UnitKind};
 use muster_unit_file::name::UnitType;
 
 use crate::graph::Unit;
@@ -44,10 +44,7 @@ struct Subject<'a> {
 impl Subject<'_> {
     /// Its files were read, so that its settings and the defaults apply.
     fn is_configured(&self) -> bool {
-        matches!(
-            self.config.load_state,
-            LoadState::Loaded | LoadState::BadSetting
-        )
+        crate::implicit::is_complete(&self.config)
     }
 }
 

@@ -1,6 +1,6 @@
 //! System calls: groups, and what a filter comes to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use muster_unit_file::value::access::SyscallFilter;
@@ -25,6 +25,9 @@ static GROUPS: LazyLock<Groups> = LazyLock::new(|| {
     }
     groups
 });
+
+static KNOWN: LazyLock<HashSet<&'static str>> =
+    LazyLock::new(|| GROUPS.values().flatten().copied().collect());
 
 static ERRORS: LazyLock<HashMap<&'static str, i32>> = LazyLock::new(|| {
     let lines = include_str!("data/errno.txt").lines();
@@ -80,7 +83,7 @@ pub(super) fn filter(filter: &SyscallFilter, with_defaults: bool) -> String {
 }
 
 /// Calls `take` for a system call or for every member of a group. The groups are fixed and have no
-/// cycles; names that nobody knows are left out.
+/// cycles; names that no architecture knows are left out.
 fn each<'n>(name: &'n str, take: &mut impl FnMut(&'n str)) {
     match GROUPS.get(name) {
         Some(members) => {
@@ -88,8 +91,8 @@ fn each<'n>(name: &'n str, take: &mut impl FnMut(&'n str)) {
                 each(member, take);
             }
         }
-        None if name.starts_with('@') => {}
-        None => take(name),
+        None if KNOWN.contains(name) => take(name),
+        None => {}
     }
 }
 

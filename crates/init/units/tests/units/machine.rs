@@ -49,6 +49,7 @@ pub(crate) fn host() -> Host {
         ..Host::default()
     };
     host.own_limits.extend([
+        both(Resource::Nofile, 20_000),
         both(Resource::Nproc, 96_343),
         both(Resource::Sigpending, 96_343),
     ]);
