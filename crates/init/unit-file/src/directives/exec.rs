@@ -6,7 +6,8 @@ use crate::value::rlimit::{Resource, ResourceLimit};
 use crate::value::{AssignError, Setting, ValueContext};
 use Status::{Applied, Renamed};
 
-/// A value without which a process must not start: in the wrong root it would see everything.
+/// A value without which a process must not start: as the wrong user or in the wrong root it could
+/// do what it should not.
 fn needed<T: Setting>(
     value: &mut T,
     text: &str,
@@ -174,7 +175,13 @@ pub(super) const EXEC: &[Directive] = &[
 
 /// What a process does not get.
 pub(super) const SANDBOX: &[Directive] = &[
-    field!("DynamicUser", exec.dynamic_user, EXECUTION),
+    custom!(
+        "DynamicUser",
+        "boolean",
+        "exec.dynamic_user",
+        EXECUTION,
+        |unit, text, context| needed(&mut unit.exec.dynamic_user, text, context)
+    ),
     field!("RemoveIPC", exec.remove_ipc, EXECUTION),
     custom!(
         "RootDirectory",

@@ -6,6 +6,7 @@ use crate::config::{
     AutomountConfig, MountConfig, PathConfig, PathKind, PathSpec, ScopeConfig, SwapConfig,
     TimerBase, TimerConfig, TimerSpec, UnitConfig, UnitKind,
 };
+use crate::name::UnitName;
 use crate::timespan::TimeSpan;
 use crate::value::path::check_path;
 use crate::value::{AssignError, ValueContext, ValueError};
@@ -81,8 +82,32 @@ pub(super) const TIMER: &[Directive] = &[
     timer!("FixedRandomDelay", fixed_random_delay),
     timer!("AccuracySec", accuracy),
     timer!("RandomizedDelaySec", randomized_delay),
-    timer!("Unit", unit),
+    custom!(
+        "Unit",
+        "unit name",
+        "Timer unit",
+        Applied,
+        |unit, text, context| match &mut unit.kind {
+            UnitKind::Timer(timer) => first_unit(&mut timer.unit, text, context),
+            _ => Err(wrong_type("Unit")),
+        }
+    ),
 ];
+
+/// What is started; as with systemd the first line counts and nothing resets it.
+fn first_unit(
+    slot: &mut Option<UnitName>,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
+    let unit = context.unit_name(text)?;
+    if slot.is_some() {
+        let expected = "only one unit to start, the first one counts";
+        return Err(ValueError::invalid(text, expected).into());
+    }
+    *slot = Some(unit);
+    Ok(())
+}
 
 /// An empty value resets the times of every kind.
 fn add_timer(
@@ -138,7 +163,16 @@ pub(super) const PATH: &[Directive] = &[
     watch!("PathChanged", Changed),
     watch!("PathModified", Modified),
     watch!("DirectoryNotEmpty", DirectoryNotEmpty),
-    path!("Unit", unit),
+    custom!(
+        "Unit",
+        "unit name",
+        "Path unit",
+        Applied,
+        |unit, text, context| match &mut unit.kind {
+            UnitKind::Path(path) => first_unit(&mut path.unit, text, context),
+            _ => Err(wrong_type("Unit")),
+        }
+    ),
     path!("MakeDirectory", make_directory),
     path!("DirectoryMode", directory_mode),
     path!("TriggerLimitIntervalSec", trigger_limit_interval),

@@ -68,6 +68,12 @@ pub(crate) fn own(config: &UnitConfig, host: &Host) -> Own {
     for path in config.requires_mounts_for.0.iter() {
         own.need_mounts_for(path);
     }
+    if let UnitKind::Service(service) = &config.kind {
+        for socket in &service.sockets {
+            let kinds = [DepKind::Wants, DepKind::After, DepKind::TriggeredBy];
+            own.add_unit(&kinds, socket);
+        }
+    }
     if !is_complete(config) {
         return own;
     }
@@ -97,12 +103,6 @@ fn add_type(config: &UnitConfig, host: &Host, own: &mut Own) {
     let defaults = config.default_dependencies;
     match &config.kind {
         UnitKind::Service(service) => {
-            for socket in &service.sockets {
-                own.add_unit(
-                    &[DepKind::Wants, DepKind::After, DepKind::TriggeredBy],
-                    socket,
-                );
-            }
             exec::add(config, host, own);
             exec::add_bus(service, own);
             if defaults {

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use muster_unit_file::config::{
-    ExecInput, ExecOutput, IoClass, Scheduling, SchedulingPolicy, Terminal,
+    ExecInput, ExecOutput, IoClass, Scheduling, SchedulingPolicy, Terminal, UnitKind,
 };
 use muster_unit_file::name::UnitType;
 
@@ -32,7 +32,7 @@ pub(super) fn add(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     add_images(subject, sheet);
     add_scheduling(&exec.scheduling, subject.host.timer_slack, sheet);
     let non_blocking = match &subject.config.kind {
-        muster_unit_file::config::UnitKind::Service(service) => service.non_blocking,
+        UnitKind::Service(service) => service.non_blocking,
         _ => false,
     };
     sheet.flag("NonBlocking", non_blocking);
@@ -127,11 +127,12 @@ fn add_streams(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.text("StandardInputFileDescriptorName", name);
     let data = BASE64_STANDARD.encode(&exec.terminal.stdin_data.0);
     sheet.text("StandardInputData", data);
-    // The manager's default comes with the file.
-    let stdout = if subject.is_configured() {
-        effective::stdout(&subject.config)
+    // The manager's default comes at the end of a service's file.
+    let service = matches!(subject.config.kind, UnitKind::Service(_));
+    let stdout = if service && !subject.is_configured() {
+        exec.stdout.clone().unwrap_or(ExecOutput::Inherit)
     } else {
-        ExecOutput::Inherit
+        effective::stdout(&subject.config)
     };
     for (name, descriptor, fallback, output) in [
         (

@@ -40,7 +40,8 @@ fn add_policy(subject: &Subject<'_>, service: &ServiceConfig, sheet: &mut Sheet<
     let timeout_start = if configured {
         service.timeout_start()
     } else {
-        ServiceConfig::default().timeout_stop
+        let stated = service.stated_timeout_start;
+        stated.unwrap_or(ServiceConfig::default().timeout_stop)
     };
     sheet.span("TimeoutStartUSec", timeout_start);
     sheet.span("TimeoutStopUSec", service.timeout_stop);

@@ -1,6 +1,7 @@
 //! Sockets.
 
 use muster_unit_file::config::{SocketConfig, SocketOptions, SocketPhase, SocketProtocol};
+use muster_unit_file::timespan::TimeSpan;
 
 use super::sheet::{NOT_SET, Sheet};
 use super::{Subject, command};
@@ -90,8 +91,17 @@ fn add_state(subject: &Subject<'_>, socket: &SocketConfig, sheet: &mut Sheet<'_>
         SocketProtocol::Sctp => 132,
     };
     sheet.shown("SocketProtocol", protocol);
-    sheet.span("TriggerLimitIntervalUSec", socket.trigger_interval());
-    sheet.shown("TriggerLimitBurst", socket.trigger_burst());
+    // The defaults depend on the whole file.
+    let (interval, burst) = if subject.is_configured() {
+        (socket.trigger_interval(), socket.trigger_burst())
+    } else {
+        (
+            socket.trigger_limit_interval.unwrap_or(TimeSpan::INFINITY),
+            socket.trigger_limit_burst.unwrap_or(u32::MAX),
+        )
+    };
+    sheet.span("TriggerLimitIntervalUSec", interval);
+    sheet.shown("TriggerLimitBurst", burst);
     sheet.number_or("UID", runtime.processes.uid, NOT_SET);
     sheet.number_or("GID", runtime.processes.gid, NOT_SET);
 }
