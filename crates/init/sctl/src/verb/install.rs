@@ -224,7 +224,7 @@ pub(super) fn enable(arguments: &ChangeUnits, console: &mut Console) -> Result<E
     let units = request.units_and_files(&arguments.units, &mut installer, console)?;
     let plan = request.carry_out(installer.enable(&units, request.options), console)?;
     request.warn_if_static(&plan, console);
-    Ok(Exit::Success)
+    Ok(exit_of(&plan))
 }
 
 pub(super) fn disable(arguments: &ChangeUnits, console: &mut Console) -> Result<Exit, VerbError> {
@@ -254,7 +254,16 @@ pub(super) fn reenable(arguments: &ChangeUnits, console: &mut Console) -> Result
     let units = request.units_and_files(&arguments.units, &mut installer, console)?;
     let plan = request.carry_out(installer.reenable(&units, request.options), console)?;
     request.warn_if_static(&plan, console);
-    Ok(Exit::Success)
+    Ok(exit_of(&plan))
+}
+
+/// A masked unit is masked on purpose; anything else that kept one of many units from its change is
+/// a failure, although the others were changed.
+fn exit_of(plan: &Plan) -> Exit {
+    let failed = plan.notes.iter().any(|note| {
+        matches!(note, Note::Refused { error } if !matches!(error, InstallError::Masked { .. }))
+    });
+    if failed { Exit::Failure } else { Exit::Success }
 }
 
 /// The last part of a path, or the text itself.
@@ -276,8 +285,8 @@ pub(super) fn preset(arguments: &Preset, console: &mut Console) -> Result<Exit, 
     let units = request.units(&names.collect::<Vec<_>>(), console)?;
     let mode = preset_mode(arguments.preset_mode);
     let mut installer = request.system.installer();
-    request.carry_out(installer.preset(&units, mode, request.options), console)?;
-    Ok(Exit::Success)
+    let plan = request.carry_out(installer.preset(&units, mode, request.options), console)?;
+    Ok(exit_of(&plan))
 }
 
 pub(super) fn preset_all(arguments: &PresetAll, console: &mut Console) -> Result<Exit, VerbError> {
@@ -285,11 +294,7 @@ pub(super) fn preset_all(arguments: &PresetAll, console: &mut Console) -> Result
     let mode = preset_mode(arguments.preset_mode);
     let mut installer = request.system.installer();
     let plan = request.carry_out(installer.preset_all(mode, request.options), console)?;
-    // A masked unit is masked on purpose; anything else in the way is a failure.
-    let failed = plan.notes.iter().any(|note| {
-        matches!(note, Note::Refused { error } if !matches!(error, InstallError::Masked { .. }))
-    });
-    Ok(if failed { Exit::Failure } else { Exit::Success })
+    Ok(exit_of(&plan))
 }
 
 pub(super) fn mask(arguments: &ChangeUnits, console: &mut Console) -> Result<Exit, VerbError> {

@@ -173,6 +173,10 @@ pub(crate) fn sample() -> Root {
         "also-missing.service",
         &service("WantedBy=multi-user.target\nAlso=missing.service\n"),
     );
+    lib(
+        "also-template.service",
+        &service("WantedBy=multi-user.target\nAlso=t@.service\n"),
+    );
     lib("nowhere.service", &service("WantedBy=nowhere.target\n"));
     lib("t@.service", &service("WantedBy=multi-user.target\n"));
     lib(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, InstallError, Installer, Plan, links_equal};
+use super::{Change, InstallError, Installer, Note, Plan, links_equal};
 use crate::fs::{FileKind, UnitFs, base_name, link_destination};
 use crate::name::UnitName;
 
@@ -57,16 +57,28 @@ impl<F: UnitFs> Installer<'_, F> {
         let mut doomed: BTreeSet<String> = BTreeSet::new();
         let mut todo: Vec<UnitName> = units.to_vec();
         while let Some(name) = todo.pop() {
-            if !doomed.insert(name.as_str().to_owned()) {
+            if doomed.contains(name.as_str()) {
                 continue;
             }
-            if let Some((main, _)) = self
-                .loader
-                .index()
-                .main_name(&name)
-                .filter(|(main, _)| *main != name)
+            let file = self.loader.index().file(&name).map(str::to_owned);
+            if let Some(mask) = file.filter(|file| self.fs().stat(file).is_ok_and(|s| s.is_mask()))
             {
-                todo.push(main);
+                let note = Note::Masked { path: mask.into() };
+                if !plan.notes.contains(&note) {
+                    plan.notes.push(note);
+                }
+                continue;
+            }
+            doomed.insert(name.as_str().to_owned());
+            let main = self.loader.index().main_name(&name).map(|(main, _)| main);
+            if let Some(main) = main.filter(|main| *main != name) {
+                // One instance of an alias is one instance of its template, not all of them.
+                let instance = name.instance().filter(|_| main.is_template());
+                let instance = instance.filter(|instance| !instance.is_empty());
+                todo.push(match instance {
+                    Some(instance) => main.with_instance(instance).unwrap_or(main),
+                    None => main,
+                });
             }
             let install = self.loader.install_section(&name);
             plan.carries_install_info |= !install.also.0.is_empty()

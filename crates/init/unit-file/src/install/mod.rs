@@ -291,15 +291,7 @@ impl<'a, F: UnitFs> Installer<'a, F> {
         options: InstallOptions,
     ) -> Result<Plan, InstallError> {
         self.planned(|installer, plan| {
-            let mut usable = Vec::new();
-            for name in units {
-                let file = installer.loader.index().file(name).map(str::to_owned);
-                match file.filter(|file| installer.fs().stat(file).is_ok_and(|s| s.is_mask())) {
-                    Some(mask) => plan.notes.push(Note::Masked { path: mask.into() }),
-                    None => usable.push(name.clone()),
-                }
-            }
-            installer.remove_links(&usable, options.runtime, plan);
+            installer.remove_links(units, options.runtime, plan);
             Ok(())
         })
     }
@@ -452,7 +444,10 @@ impl<'a, F: UnitFs> Installer<'a, F> {
             installer.discover(target)?;
             let mut list = Vec::new();
             for name in units {
-                let mut found = installer.discover(name)?;
+                // A link to an alias would be a link to its unit anyway.
+                let main = installer.loader.index().main_name(name);
+                let main = main.map_or_else(|| name.clone(), |(main, _)| main);
+                let mut found = installer.discover(&main)?;
                 found.install = InstallSection::default();
                 let words = if requires {
                     &mut found.install.required_by
@@ -545,6 +540,18 @@ impl<'a, F: UnitFs> Installer<'a, F> {
                 }
             };
         }
+        // The same goes for instances of the administrator's alias of a template.
+        if let Some(template) = name.template()
+            && let Some(target) = self.loader.index().alias_of(&template)
+            && [&self.paths.persistent, &self.paths.runtime]
+                .iter()
+                .any(|folder| self.fs().read_link(&format!("{folder}/{template}")).is_ok())
+        {
+            return Err(InstallError::Alias {
+                name: name.clone(),
+                target: target.clone(),
+            });
+        }
         let not_found = || InstallError::NotFound { name: name.clone() };
         let file = self
             .loader
@@ -578,14 +585,28 @@ impl<'a, F: UnitFs> Installer<'a, F> {
         lenient: bool,
         plan: &mut Plan,
     ) -> Result<(), InstallError> {
+        let requested = units.len();
         let mut queue: VecDeque<Found> = units.into();
         let mut seen = BTreeSet::new();
-        while let Some(unit) = queue.pop_front() {
+        for turn in 0.. {
+            let Some(unit) = queue.pop_front() else {
+                break;
+            };
             if !seen.insert(unit.name.clone()) {
                 continue;
             }
+            let (overlay, before) = (self.loader.fs().overlay(), plan.clone());
             plan.carries_install_info |= unit.has_rules() || !unit.install.also.0.is_empty();
-            self.apply_one(&unit, options, lenient, plan)?;
+            match self.apply_one(&unit, options, lenient, plan) {
+                Ok(()) => {}
+                // What only goes along does not keep the requested units from being enabled.
+                Err(error) if turn >= requested => {
+                    self.loader.fs_mut().restore(overlay);
+                    *plan = before;
+                    plan.notes.push(Note::Refused { error });
+                }
+                Err(error) => return Err(error),
+            }
             for other in unit.install.also.0.iter() {
                 let other = self.expand(&unit, other)?;
                 match UnitName::new(&other)

@@ -74,7 +74,8 @@ impl PresetRules {
                 Some("enable") => PresetAction::Enable {
                     instances: words.map(Into::into).collect(),
                 },
-                Some("disable") => PresetAction::Disable,
+                // Only enabling takes instances; with more words this is a pattern that fits nothing.
+                Some("disable") if words.next().is_none() => PresetAction::Disable,
                 _ => continue,
             };
             if let Some(pattern) = pattern.filter(|_| self.rules.len() < MAX_RULES) {

@@ -90,12 +90,10 @@ impl<F: UnitFs> Installer<'_, F> {
             &install.upheld_by,
         ];
         let enabled_otherwise = self.linked_state(name, &file, false).is_some();
-        Some(if lists.iter().any(|list| !list.0.is_empty()) {
-            if enabled_otherwise {
-                UnitFileState::Indirect
-            } else {
-                UnitFileState::Disabled
-            }
+        Some(if enabled_otherwise {
+            UnitFileState::Indirect
+        } else if lists.iter().any(|list| !list.0.is_empty()) {
+            UnitFileState::Disabled
         } else if !install.also.0.is_empty() {
             UnitFileState::Indirect
         } else {

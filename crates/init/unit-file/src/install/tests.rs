@@ -488,3 +488,29 @@ fn an_alias_of_its_own_name_is_no_link() {
         .unwrap();
     assert_eq!(plan.changes.len(), 1, "{plan:?}");
 }
+
+#[test]
+fn an_instance_of_an_alias_is_one_instance() {
+    let root = tempfile::tempdir().unwrap();
+    let units = root.path().join("lib/systemd/system");
+    std::fs::create_dir_all(&units).unwrap();
+    let text = format!("{SERVICE}[Install]\nAlias=b@.service\nWantedBy=x.target\n");
+    std::fs::write(units.join("a@.service"), text).unwrap();
+    std::fs::write(units.join("x.target"), "[Unit]\n").unwrap();
+    let fs = crate::fs::RealFs::with_root(root.path());
+    let mut installer = Installer::new(&fs, InstallPaths::default(), HostFacts::default());
+    installer
+        .enable(&names(&["a@x.service", "a@y.service"]), PERSISTENT)
+        .unwrap();
+    installer
+        .disable(&names(&["b@x.service"]), PERSISTENT)
+        .unwrap();
+    assert_eq!(
+        installer.state(&name("a@y.service")),
+        Some(UnitFileState::Enabled)
+    );
+    assert_eq!(
+        installer.state(&name("a@x.service")),
+        Some(UnitFileState::Disabled)
+    );
+}
