@@ -262,3 +262,56 @@ impl<'g> Unit<'g> {
         self.node.slice.as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_unit_file::config::DependencyKind;
+
+    fn unit(name: &str) -> UnitConfig {
+        let mut config = UnitConfig::new(UnitName::new(name).expect("a name"));
+        config.load_state = LoadState::Loaded;
+        config.default_dependencies = false;
+        config
+    }
+
+    fn name(text: &str) -> UnitName {
+        UnitName::new(text).expect("a name")
+    }
+
+    #[test]
+    fn an_alias_is_the_unit_it_stands_for() {
+        let mut main = unit("main.target");
+        main.aliases.push(name("other.target"));
+        let mut user = unit("user.target");
+        user.add_dependency(DependencyKind::Requires, name("other.target"));
+        user.add_dependency(DependencyKind::After, name("user.target"));
+        let graph = Graph::new([Arc::new(user), Arc::new(main)], &Host::default());
+        let user = graph.unit(&name("user.target")).expect("it is there");
+        let needed: Vec<_> = user.dependencies(DepKind::Requires).collect();
+        assert_eq!(needed, [&name("main.target")]);
+        assert_eq!(user.dependencies(DepKind::After).count(), 0);
+        let by_alias = graph.unit(&name("other.target")).expect("it is there");
+        let users: Vec<_> = by_alias.dependencies(DepKind::RequiredBy).collect();
+        assert_eq!(users, [&name("user.target")]);
+        assert_eq!(by_alias.own_edges().count(), 0);
+    }
+
+    #[test]
+    fn a_target_does_not_follow_what_follows_it() {
+        let mut target = unit("all.target");
+        target.default_dependencies = true;
+        target.add_dependency(DependencyKind::Wants, name("early.target"));
+        target.add_dependency(DependencyKind::Wants, name("late.target"));
+        let mut early = unit("early.target");
+        early.default_dependencies = true;
+        let mut late = early.clone();
+        late.name = name("late.target");
+        late.add_dependency(DependencyKind::After, name("all.target"));
+        let units = [target, early, late].map(Arc::new);
+        let graph = Graph::new(units, &Host::default());
+        let target = graph.unit(&name("all.target")).expect("it is there");
+        let after: Vec<_> = target.dependencies(DepKind::After).collect();
+        assert_eq!(after, [&name("early.target")]);
+    }
+}

@@ -238,3 +238,43 @@ pub(crate) fn dep_kind(kind: DependencyKind) -> DepKind {
         DependencyKind::JoinsNamespaceOf => DepKind::JoinsNamespaceOf,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(name: &str) -> Option<String> {
+        let mut config = UnitConfig::new(UnitName::new(name).expect("a name"));
+        config.load_state = LoadState::Loaded;
+        slice_of(&config).map(|slice| slice.to_string())
+    }
+
+    #[test]
+    fn a_path_may_lie_on_several_mounts() {
+        let names = |path: &str| -> Vec<String> {
+            mount_names(path).map(|name| name.to_string()).collect()
+        };
+        assert_eq!(names("/"), ["-.mount"]);
+        assert_eq!(names("/a/b-c"), ["-.mount", "a.mount", "a-b\\x2dc.mount"]);
+    }
+
+    #[test]
+    fn units_are_in_slices_by_type_and_name() {
+        assert_eq!(slice("a.service").as_deref(), Some("system.slice"));
+        let template = slice("a-b@c.service");
+        assert_eq!(template.as_deref(), Some("system-a\\x2db.slice"));
+        assert_eq!(slice("a-b.slice").as_deref(), Some("a.slice"));
+        assert_eq!(slice("a.slice").as_deref(), Some("-.slice"));
+        assert_eq!(slice("-.slice"), None);
+    }
+
+    #[test]
+    fn what_was_not_read_implies_nothing() {
+        for state in [LoadState::NotFound, LoadState::Masked, LoadState::Error] {
+            let mut config = UnitConfig::new(UnitName::new("a.service").expect("a name"));
+            config.load_state = state;
+            let own = own(&config, &Host::default());
+            assert!(own.edges.is_empty() && own.slice.is_none(), "{state:?}");
+        }
+    }
+}

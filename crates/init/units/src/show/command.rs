@@ -57,16 +57,11 @@ fn line(sheet: &Sheet<'_>, command: &Command, how: &str, run: Run) -> String {
             .format_moment(micros)
             .unwrap_or_else(|| "n/a".to_owned())
     };
+    let killed = || format!("{}/{}", run.status, signal_name(run.status));
     let (code, status) = match run.code {
-        1 => ("exited", format!("{}/0", run.status)),
-        2 => (
-            "killed",
-            format!("{}/{}", run.status, signal_name(run.status)),
-        ),
-        3 => (
-            "dumped",
-            format!("{}/{}", run.status, signal_name(run.status)),
-        ),
+        1 => ("exited", run.status.to_string()),
+        2 => ("killed", killed()),
+        3 => ("dumped", killed()),
         _ => ("(null)", "0/0".to_owned()),
     };
     format!(

@@ -7,3 +7,4 @@ mod laws;
 mod lists;
 mod machine;
 mod properties;
+mod running;
