@@ -250,6 +250,18 @@ impl Default for PathConfig {
     }
 }
 
+impl PathConfig {
+    /// The time over which starts are counted; infinity leaves the default.
+    #[must_use]
+    pub fn trigger_interval(&self) -> TimeSpan {
+        if self.trigger_limit_interval.is_infinite() {
+            Self::default().trigger_limit_interval
+        } else {
+            self.trigger_limit_interval
+        }
+    }
+}
+
 /// What a scope adds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScopeConfig {

@@ -1,13 +1,28 @@
 //! Rows that most types share: what processes may use together, and how they are ended.
 
 use super::{Directive, EXECUTION, Status, custom, field};
-use crate::config::{DeviceValues, UnitConfig, Weight};
+use crate::config::{DeviceValues, MemoryAmount, UnitConfig, UnitKind, Weight};
 use crate::timespan::TimeSpan;
-use crate::value::number::parse_integer;
-use crate::value::{AssignError, ValueContext, ValueError};
+use crate::value::number::{Limit, parse_integer};
+use crate::value::{AssignError, Setting, ValueContext, ValueError};
 use Status::{Applied, Obsolete};
 
 const OLD: Status = Obsolete("it belongs to the older control groups");
+
+/// An amount of memory that leaves some: nothing can run with none.
+fn some_memory(
+    value: &mut Option<MemoryAmount>,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
+    let mut read = None;
+    Setting::assign(&mut read, text, context)?;
+    if matches!(read, Some(MemoryAmount(Limit::Absolute(0)))) {
+        return Err(ValueError::range(text, "more than 0").into());
+    }
+    *value = read;
+    Ok(())
+}
 
 /// A row of numbers per device.
 macro_rules! per_device {
@@ -75,10 +90,28 @@ pub(super) const RESOURCES: &[Directive] = &[
     field!("DefaultMemoryMin", resources.default_memory_min, EXECUTION),
     field!("DefaultMemoryLow", resources.default_memory_low, EXECUTION),
     field!("MemoryLow", resources.memory_low, EXECUTION),
-    field!("MemoryHigh", resources.memory_high, EXECUTION),
-    field!("MemoryMax", resources.memory_max, EXECUTION),
+    custom!(
+        "MemoryHigh",
+        "size, share or infinity",
+        "resources.memory_high",
+        EXECUTION,
+        |unit, text, context| some_memory(&mut unit.resources.memory_high, text, context)
+    ),
+    custom!(
+        "MemoryMax",
+        "size, share or infinity",
+        "resources.memory_max",
+        EXECUTION,
+        |unit, text, context| some_memory(&mut unit.resources.memory_max, text, context)
+    ),
     field!("MemorySwapMax", resources.memory_swap_max, EXECUTION),
-    field!("MemoryLimit", resources.legacy.memory_limit, OLD),
+    custom!(
+        "MemoryLimit",
+        "size, share or infinity",
+        "resources.legacy.memory_limit",
+        OLD,
+        |unit, text, context| some_memory(&mut unit.resources.legacy.memory_limit, text, context)
+    ),
     field!("DeviceAllow", resources.device_allow, EXECUTION),
     field!("DevicePolicy", resources.device_policy, EXECUTION),
     field!("IOAccounting", resources.io_accounting, EXECUTION),
@@ -162,7 +195,19 @@ pub(super) const RESOURCES: &[Directive] = &[
     ),
     field!("TasksAccounting", resources.tasks_accounting, EXECUTION),
     field!("TasksMax", resources.tasks_max, EXECUTION),
-    field!("Delegate", resources.delegate, EXECUTION),
+    custom!(
+        "Delegate",
+        "boolean or controllers",
+        "resources.delegate",
+        EXECUTION,
+        |unit, text, context| {
+            if !matches!(unit.kind, UnitKind::Service(_) | UnitKind::Scope(_)) {
+                let expected = "a service or scope, which alone can have its own control groups";
+                return Err(ValueError::invalid(text, expected).into());
+            }
+            unit.resources.delegate.assign(text, context)
+        }
+    ),
     field!(
         "DisableControllers",
         resources.disable_controllers,

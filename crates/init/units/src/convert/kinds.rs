@@ -148,7 +148,7 @@ pub(super) fn path(path: &PathConfig) -> EnginePath {
         checks: checks.collect(),
         make_directory: path.make_directory,
         trigger_limit: RateLimit {
-            interval: span(path.trigger_limit_interval),
+            interval: span(path.trigger_interval()),
             burst: path.trigger_limit_burst,
         },
     }

@@ -163,7 +163,14 @@ fn add_memory(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
         "DefaultMemoryMin",
         amount(resources.default_memory_min, "0"),
     );
-    sheet.text("MemoryMin", amount(resources.memory_min, "0"));
+    // The one amount that systemctl has no word for infinity for.
+    let least = amount(resources.memory_min, "0");
+    let least = if least == INFINITY {
+        u64::MAX.to_string()
+    } else {
+        least
+    };
+    sheet.text("MemoryMin", least);
     sheet.text("MemoryLow", amount(resources.memory_low, "0"));
     sheet.text("MemoryHigh", amount(resources.memory_high, INFINITY));
     sheet.text("MemoryMax", amount(resources.memory_max, INFINITY));

@@ -120,7 +120,7 @@ pub(super) fn add_path(subject: &Subject<'_>, path: &PathConfig, sheet: &mut She
     sheet.flag("MakeDirectory", path.make_directory);
     sheet.shown("DirectoryMode", path.directory_mode);
     sheet.text("Result", &*subject.runtime.result);
-    sheet.span("TriggerLimitIntervalUSec", path.trigger_limit_interval);
+    sheet.span("TriggerLimitIntervalUSec", path.trigger_interval());
     sheet.shown("TriggerLimitBurst", path.trigger_limit_burst);
 }
 
