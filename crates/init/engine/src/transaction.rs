@@ -224,12 +224,15 @@ impl EngineState {
         }
         let mut draft = closure::draft(self, wanted);
         closure::drop_infeasible(self, &mut draft)?;
-        let mut plan = closure::merge(self, &mut draft, wanted)?;
-        while let Some((victim, remark)) = order::find_victim(self, &plan)? {
-            draft.give_up(victim, remark);
-            plan = closure::merge(self, &mut draft, wanted)?;
-        }
-        install::trim(self, &mut plan, wanted.mode);
+        let plan = loop {
+            let mut plan = closure::merge(self, &mut draft, wanted)?;
+            // What is done already waits for nobody, so it goes before anything is said about order.
+            install::trim(self, &mut plan, wanted.mode);
+            match order::find_victim(self, &plan)? {
+                Some((victim, remark)) => draft.give_up(victim, remark),
+                None => break plan,
+            }
+        };
         install::check_replaceable(self, &plan, wanted.mode)?;
         Ok(plan)
     }

@@ -455,6 +455,21 @@ fn a_cycle_is_broken_at_its_weakest_job_and_named_whole() {
 }
 
 #[test]
+fn what_is_down_already_is_in_no_cycle() {
+    let mut sim = world(&[
+        (
+            "off.target",
+            &[(Conflicts, "a.service"), (Conflicts, "b.service")],
+        ),
+        ("a.service", &[(After, "b.service")]),
+        ("b.service", &[(After, "a.service")]),
+    ]);
+    start(&mut sim, "off.target");
+    states(&sim, &[("off.target", Active)]);
+    assert!(sim.logs.is_empty(), "{:?}", sim.logs);
+}
+
+#[test]
 fn a_cycle_of_needed_jobs_is_refused() {
     let mut sim = world(&[
         (
