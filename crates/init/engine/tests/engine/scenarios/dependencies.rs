@@ -554,3 +554,102 @@ fn a_chain_of_ten_thousand_needs_no_stack() {
     })));
     assert!(state.units().all(|(_, unit)| unit.active() == Active));
 }
+
+fn ends(sim: &Sim, job_type: JobType) -> Vec<String> {
+    sim.ended
+        .iter()
+        .filter(|(_, _, of, _)| *of == job_type)
+        .map(|(_, unit, ..)| sim.state.unit(*unit).name.to_string())
+        .collect()
+}
+
+#[test]
+fn after_and_before_order_starts_and_reverse_stops() {
+    let mut sim = world(&[
+        (
+            "all.target",
+            &[
+                (Wants, "a.service"),
+                (Wants, "b.service"),
+                (Wants, "c.service"),
+            ],
+        ),
+        ("a.service", &[(After, "b.service"), (PartOf, "all.target")]),
+        (
+            "b.service",
+            &[
+                (Before, "a.service"),
+                (After, "c.service"),
+                (PartOf, "all.target"),
+            ],
+        ),
+        ("c.service", &[(PartOf, "all.target")]),
+    ]);
+    start(&mut sim, "all.target");
+    let services = |names: Vec<String>| -> Vec<String> {
+        names
+            .into_iter()
+            .filter(|name| name.ends_with(".service"))
+            .collect()
+    };
+    assert_eq!(
+        services(ends(&sim, JobType::Start)),
+        ["c.service", "b.service", "a.service"]
+    );
+    sim.request("all.target", JobVerb::Stop, JobMode::Replace);
+    sim.settle();
+    assert_eq!(
+        services(ends(&sim, JobType::Stop)),
+        ["a.service", "b.service", "c.service"]
+    );
+}
+
+#[test]
+fn propagation_may_be_stated_at_the_other_end() {
+    let mut a = unit("a.service", &[]);
+    let mut b = unit(
+        "b.service",
+        &[
+            (ReloadPropagatedFrom, "a.service"),
+            (StopPropagatedFrom, "a.service"),
+        ],
+    );
+    for unit in [&mut a, &mut b] {
+        service_of(unit).commands = [
+            CommandSpec {
+                kind: ExecKind::Start,
+                ignore_failure: false,
+            },
+            CommandSpec {
+                kind: ExecKind::Reload,
+                ignore_failure: false,
+            },
+        ]
+        .into();
+    }
+    let mut sim = world_of(vec![a, b]);
+    start(&mut sim, "a.service");
+    start(&mut sim, "b.service");
+    sim.request("a.service", JobVerb::Reload, JobMode::Replace);
+    sim.settle();
+    assert_eq!(ends(&sim, JobType::Reload).len(), 2);
+    sim.request("a.service", JobVerb::Stop, JobMode::Replace);
+    sim.settle();
+    states(&sim, &[("a.service", Inactive), ("b.service", Inactive)]);
+}
+
+#[test]
+fn joining_a_namespace_pulls_nothing_in_and_is_known_at_both_ends() {
+    let mut sim = world(&[
+        ("a.service", &[(JoinsNamespaceOf, "b.service")]),
+        ("b.service", &[]),
+    ]);
+    start(&mut sim, "a.service");
+    states(&sim, &[("a.service", Active), ("b.service", Inactive)]);
+    let (a, b) = (
+        sim.state.find("a.service").unwrap(),
+        sim.state.find("b.service").unwrap(),
+    );
+    assert!(sim.state.unit(a).deps(JoinsNamespaceOf).eq([b]));
+    assert!(sim.state.unit(b).deps(JoinsNamespaceOf).eq([a]));
+}
