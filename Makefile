@@ -20,13 +20,13 @@ setup: ## install what building and testing need (a second run costs nothing)
 	@scripts/setup
 
 .PHONY: test
-test: setup lint ## everything that must be green: lint, all tests, doc tests
+test: setup lint ## everything that must be green: lint, doc tests, all tests
+	cargo test --workspace --locked --doc --quiet
 ifneq ($(NEXTEST),)
 	$(STRICT) cargo nextest run --workspace --locked --no-fail-fast
 else
 	$(STRICT) cargo test --workspace --locked --no-fail-fast --lib --bins --tests --examples
 endif
-	cargo test --workspace --locked --doc --quiet
 
 .PHONY: lint
 lint: ## formatting, clippy with warnings denied, house rules
