@@ -11,6 +11,7 @@
 //! - [`spec`]: what must be known of a unit's settings to decide about it.
 //! - [`job`]: job types, the merge table, modes and results.
 //! - [`transaction`]: from a request to a consistent set of jobs, or a refusal that changes nothing.
+//! - [`rest`]: values that take no memory while they are at their default.
 //! - `run`: one event, carried through to rest.
 //! - [`types`]: the state machines of the unit types, behind the message protocol of [`protocol`].
 //! - [`explain`]: why a unit is in its state, who pulled it in, what it waits for.
@@ -32,6 +33,7 @@ pub mod explain;
 pub mod ids;
 pub mod job;
 pub mod protocol;
+pub mod rest;
 mod run;
 pub mod spec;
 pub mod state;

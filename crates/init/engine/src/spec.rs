@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::dep::DepKind;
 use crate::ids::Span;
 use crate::job::JobMode;
+use crate::rest::AtRest;
 
 pub(crate) use kinds::is_default;
 pub use kinds::{
@@ -36,7 +37,7 @@ pub struct UnitSpec {
     pub checks: Box<[Check]>,
     /// The [Unit] settings that steer jobs.
     #[serde(default)]
-    pub unit: UnitSettings,
+    pub unit: AtRest<UnitSettings>,
     /// The settings of its type.
     pub kind: KindSpec,
 }

@@ -16,6 +16,7 @@ use crate::event::LoadState;
 use crate::ids::{Clock, InvocationId, JobId, Time, UnitId};
 use crate::job::Job;
 use crate::protocol::{ActiveState, DeadlineKind};
+use crate::rest::{AtRest, Rest};
 use crate::spec::{UnitSettings, UnitSpec};
 use crate::types::Machine;
 
@@ -80,7 +81,7 @@ pub struct UnitRecord {
     pub checked: Option<CheckOutcome>,
     /// When it last changed.
     #[serde(default)]
-    pub times: Times,
+    pub times: AtRest<Times>,
 }
 
 /// How the conditions and asserts of a start went.
@@ -143,9 +144,6 @@ impl RateWindow {
     }
 }
 
-static DEFAULT_SETTINGS: std::sync::LazyLock<UnitSettings> =
-    std::sync::LazyLock::new(UnitSettings::default);
-
 impl UnitRecord {
     pub(crate) fn stub(name: &str) -> Self {
         Self {
@@ -160,7 +158,7 @@ impl UnitRecord {
             starts: RateWindow::default(),
             by_rule: RateWindow::default(),
             checked: None,
-            times: Times::default(),
+            times: AtRest::default(),
         }
     }
 
@@ -182,9 +180,10 @@ impl UnitRecord {
     /// Its [Unit] settings, or the defaults while it is not loaded.
     #[must_use]
     pub fn settings(&self) -> &UnitSettings {
-        self.spec
-            .as_ref()
-            .map_or(&*DEFAULT_SETTINGS, |spec| &spec.unit)
+        match &self.spec {
+            Some(spec) => &spec.unit,
+            None => UnitSettings::at_rest(),
+        }
     }
 
     /// The units that it has an edge of this kind to, in the order of their slots.

@@ -21,6 +21,7 @@ mod tools;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{ActiveState, Context, Input, Outcome, Output};
+use crate::rest::AtRest;
 use crate::spec::{KindSpec, UnitSpec};
 
 pub use automount::{Automount, AutomountState};
@@ -43,7 +44,7 @@ use tools::Tools;
 #[serde(rename_all = "kebab-case")]
 pub enum Machine {
     /// A `.service`.
-    Service(Box<Service>),
+    Service(AtRest<Service>),
     /// A `.socket`.
     Socket(Box<Socket>),
     /// A `.target`.
@@ -71,7 +72,7 @@ impl Machine {
     #[must_use]
     pub fn for_name(name: &str) -> Self {
         match name.rsplit_once('.').map(|(_, suffix)| suffix) {
-            Some("service") => Self::Service(Box::default()),
+            Some("service") => Self::Service(AtRest::default()),
             Some("socket") => Self::Socket(Box::default()),
             Some("timer") => Self::Timer(Box::default()),
             Some("path") => Self::Path(Box::default()),
@@ -89,7 +90,7 @@ impl Machine {
     #[must_use]
     pub fn for_kind(kind: &KindSpec) -> Self {
         match kind {
-            KindSpec::Service(_) => Self::Service(Box::default()),
+            KindSpec::Service(_) => Self::Service(AtRest::default()),
             KindSpec::Socket(_) => Self::Socket(Box::default()),
             KindSpec::Target(_) => Self::Target(Target::default()),
             KindSpec::Timer(_) => Self::Timer(Box::default()),
@@ -208,7 +209,10 @@ impl Machine {
         let mut tools = Tools { context, out };
         let tools = &mut tools;
         match (self, &spec.kind) {
-            (Self::Service(machine), KindSpec::Service(spec)) => machine.handle(spec, input, tools),
+            (Self::Service(machine), KindSpec::Service(spec)) => {
+                machine.handle(spec, input, tools);
+                machine.release();
+            }
             (Self::Socket(machine), KindSpec::Socket(spec)) => machine.handle(spec, input, tools),
             (Self::Target(machine), KindSpec::Target(_)) => machine.handle(&input),
             (Self::Timer(machine), KindSpec::Timer(spec)) => machine.handle(spec, &input, tools),

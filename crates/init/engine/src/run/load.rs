@@ -37,7 +37,7 @@ impl Step<'_> {
         self.state.set_own_edges(id, &edges);
         let spec = unit.spec.as_ref().map(|spec| {
             let mut spec = spec.clone();
-            spec.deps.clear();
+            spec.deps = std::collections::BTreeSet::new();
             spec
         });
         let record = self.state.unit_mut(id);

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Span, Time};
 use crate::protocol::ExecKind;
+use crate::rest::AtRest;
 
 const DEFAULT_TIMEOUT: Span = Span::secs(90);
 const SIGTERM: u8 = 15;
@@ -308,13 +309,13 @@ pub struct ServiceSpec {
     pub notify_access: NotifyAccess,
     /// SuccessExitStatus=
     #[serde(skip_serializing_if = "is_default")]
-    pub success_status: ExitStatusSet,
+    pub success_status: AtRest<ExitStatusSet>,
     /// RestartPreventExitStatus=
     #[serde(skip_serializing_if = "is_default")]
-    pub restart_prevent: ExitStatusSet,
+    pub restart_prevent: AtRest<ExitStatusSet>,
     /// RestartForceExitStatus=
     #[serde(skip_serializing_if = "is_default")]
-    pub restart_force: ExitStatusSet,
+    pub restart_force: AtRest<ExitStatusSet>,
     /// ReloadSignal= of Type=notify-reload.
     pub reload_signal: u8,
     /// FileDescriptorStoreMax=
@@ -352,9 +353,9 @@ impl Default for ServiceSpec {
             runtime_max: Span::INFINITY,
             watchdog: Span::INFINITY,
             notify_access: NotifyAccess::None,
-            success_status: ExitStatusSet::default(),
-            restart_prevent: ExitStatusSet::default(),
-            restart_force: ExitStatusSet::default(),
+            success_status: AtRest::default(),
+            restart_prevent: AtRest::default(),
+            restart_force: AtRest::default(),
             reload_signal: 1,
             fd_store_max: 0,
             oom_policy: OomPolicy::Stop,

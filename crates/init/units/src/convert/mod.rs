@@ -91,7 +91,7 @@ fn spec(unit: Unit<'_>, config: &UnitConfig, moments: Moments) -> UnitSpec {
             .map(|(kind, other)| (kind, other.as_str().into()))
             .collect(),
         checks: config.conditions.iter().map(check).collect(),
-        unit: settings(config),
+        unit: settings(config).into(),
         kind: kind(config, moments),
     }
 }

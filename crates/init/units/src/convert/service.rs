@@ -54,9 +54,9 @@ pub(super) fn spec(config: &UnitConfig, service: &ServiceConfig, moments: Moment
             service.watchdog
         }),
         notify_access: notify_access(service.notify_access()),
-        success_status: exits(&service.exits.success),
-        restart_prevent: exits(&service.exits.restart_prevent),
-        restart_force: exits(&service.exits.restart_force),
+        success_status: exits(&service.exits.success).into(),
+        restart_prevent: exits(&service.exits.restart_prevent).into(),
+        restart_force: exits(&service.exits.restart_force).into(),
         fd_store_max: service.file_descriptor_store_max,
         oom_policy: oom_policy(effective::oom_policy(config, service)),
         kill: kinds::kill(config),
