@@ -236,6 +236,8 @@ pub enum HealthAction {
     /// The run has failed; Restart= decides what comes next.
     #[default]
     Fail,
+    /// The run has failed, and another follows whatever Restart= says.
+    Restart,
     /// Only shown.
     Report,
 }

@@ -42,8 +42,8 @@ pub use scheduling::{
     Scheduling, SchedulingPolicy,
 };
 pub use service::{
-    CommandPhase, ExitPolicies, ExitType, HealthCheck, NotifyAccess, OomPolicy, PhasedCommand,
-    Restart, ServiceConfig, ServiceType, TimeoutMode,
+    CommandPhase, ExitPolicies, ExitType, HealthAction, HealthCheck, NotifyAccess, OomPolicy,
+    PhasedCommand, Restart, ServiceConfig, ServiceType, TimeoutMode,
 };
 pub use socket::{
     BindIpv6Only, SocketConfig, SocketOptions, SocketPhase, SocketProtocol, Timestamping,

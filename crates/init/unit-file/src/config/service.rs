@@ -6,13 +6,14 @@ use crate::timespan::TimeSpan;
 use crate::value::command::Command;
 use crate::value::exit_status::ExitStatusSet;
 use crate::value::path::AbsolutePath;
+use crate::value::signal::Signal;
 use crate::value::word_enum;
 
 word_enum! {
     /// When a service counts as started.
     ServiceType, "service type",
     Simple = "simple", Forking = "forking", Oneshot = "oneshot", Dbus = "dbus", Notify = "notify",
-    Idle = "idle", Exec = "exec",
+    NotifyReload = "notify-reload", Idle = "idle", Exec = "exec",
 }
 
 word_enum! {
@@ -73,6 +74,12 @@ pub struct ExitPolicies {
     pub restart_force: ExitStatusSet,
 }
 
+word_enum! {
+    /// Muster's own: what follows when a service is found ill.
+    HealthAction, "health check action",
+    Fail = "fail", Restart = "restart", Report = "report",
+}
+
 /// Muster's own: a program that tells whether the service works.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthCheck {
@@ -86,6 +93,10 @@ pub struct HealthCheck {
     pub retries: u32,
     /// Failures do not count so long after the start.
     pub start_period: TimeSpan,
+    /// What follows then.
+    pub action: HealthAction,
+    /// The service is up only after the first good check.
+    pub readiness: bool,
 }
 
 impl Default for HealthCheck {
@@ -96,6 +107,8 @@ impl Default for HealthCheck {
             timeout: TimeSpan::from_secs(30),
             retries: 3,
             start_period: TimeSpan::ZERO,
+            action: HealthAction::Fail,
+            readiness: false,
         }
     }
 }
@@ -128,6 +141,8 @@ pub struct ServiceConfig {
     pub sandbox_best_effort: bool,
     /// `NotifyAccess=` as written; see [`ServiceConfig::notify_access`].
     pub stated_notify_access: Option<NotifyAccess>,
+    /// What asks a service of type `notify-reload` to read its configuration again.
+    pub reload_signal: Signal,
     /// At a start timeout.
     pub timeout_start_failure_mode: TimeoutMode,
     /// At a stop timeout.
@@ -140,6 +155,10 @@ pub struct ServiceConfig {
     pub commands: Vec<PhasedCommand>,
     /// Pause before a restart.
     pub restart_sec: TimeSpan,
+    /// Over so many restarts the pause grows to `restart_max_delay`; 0 is no growth.
+    pub restart_steps: u32,
+    /// The longest pause before a restart.
+    pub restart_max_delay: TimeSpan,
     /// `TimeoutStartSec=` as written; see [`ServiceConfig::timeout_start`].
     pub stated_timeout_start: Option<TimeSpan>,
     /// How long a stop may take.
@@ -187,6 +206,9 @@ impl Default for ServiceConfig {
             file_descriptor_store_max: 0,
             commands: Vec::new(),
             restart_sec: TimeSpan::from_micros(100_000),
+            restart_steps: 0,
+            restart_max_delay: TimeSpan::INFINITY,
+            reload_signal: Signal::HUP,
             stated_timeout_start: None,
             timeout_stop: DEFAULT_TIMEOUT,
             timeout_abort: None,
@@ -242,8 +264,10 @@ impl ServiceConfig {
     pub fn notify_access(&self) -> NotifyAccess {
         let stated = self.stated_notify_access.unwrap_or_default();
         let finite_watchdog = !self.watchdog.is_infinite() && self.watchdog != TimeSpan::ZERO;
-        let needed = self.service_type() == ServiceType::Notify
-            || finite_watchdog
+        let needed = matches!(
+            self.service_type(),
+            ServiceType::Notify | ServiceType::NotifyReload
+        ) || finite_watchdog
             || self.file_descriptor_store_max > 0;
         if stated == NotifyAccess::None && needed {
             NotifyAccess::Main

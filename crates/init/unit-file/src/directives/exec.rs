@@ -228,7 +228,7 @@ pub(super) const SANDBOX: &[Directive] = &[
         exec.sandbox.ambient_capabilities,
         EXECUTION
     ),
-    field!("NoNewPrivileges", exec.sandbox.no_new_privileges, EXECUTION),
+    field!("NoNewPrivileges", exec.sandbox.no_new_privileges, Applied),
     field!("KeyringMode", exec.sandbox.keyring_mode, EXECUTION),
     field!("ProtectProc", exec.sandbox.protect_proc, EXECUTION),
     field!("ProcSubset", exec.sandbox.proc_subset, EXECUTION),

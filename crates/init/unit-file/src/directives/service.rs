@@ -39,6 +39,10 @@ pub(super) const SERVICE: &[Directive] = &[
     phase!("ExecStop", Stop),
     phase!("ExecStopPost", StopPost),
     service!("RestartSec", restart_sec, Applied),
+    // Newer than systemd 252, with the meaning that later versions gave them.
+    service!("RestartSteps", restart_steps, Applied),
+    service!("RestartMaxDelaySec", restart_max_delay, Applied),
+    service!("ReloadSignal", reload_signal, Applied),
     custom!(
         "TimeoutSec",
         "time span, 0 for never",
@@ -161,6 +165,8 @@ pub(super) const SERVICE: &[Directive] = &[
     service!("HealthCheckTimeout", health.timeout, Applied),
     service!("HealthCheckRetries", health.retries, Applied),
     service!("HealthCheckStartPeriod", health.start_period, Applied),
+    service!("HealthCheckAction", health.action, Applied),
+    service!("HealthCheckReadiness", health.readiness, Applied),
     service!("SandboxBestEffort", sandbox_best_effort, Applied),
 ];
 

@@ -83,7 +83,7 @@ fn musters_own_directives_are_typed() {
     let mut fs = crate::fs::MemoryFs::new();
     fs.write(
         "/u/a.service",
-        "[Service]\nExecStart=/bin/a\nHealthCheckExec=/bin/check -q\nHealthCheckInterval=5\nHealthCheckTimeout=2s\nHealthCheckRetries=4\nHealthCheckStartPeriod=1min\nSandboxBestEffort=yes\n",
+        "[Service]\nExecStart=/bin/a\nHealthCheckExec=/bin/check -q\nHealthCheckInterval=5\nHealthCheckTimeout=2s\nHealthCheckRetries=4\nHealthCheckStartPeriod=1min\nHealthCheckAction=restart\nHealthCheckReadiness=yes\nSandboxBestEffort=yes\n",
     );
     let mut loader = Loader::new(fs, SearchPath::new(["/u"]), HostFacts::default());
     let loaded = loader.load(&UnitName::new("a.service").unwrap());
@@ -104,5 +104,29 @@ fn musters_own_directives_are_typed() {
         ),
         (4, "1min".to_owned())
     );
+    assert_eq!(
+        (service.health.action, service.health.readiness),
+        (crate::config::HealthAction::Restart, true)
+    );
     assert!(service.sandbox_best_effort);
+}
+
+#[test]
+fn directives_newer_than_systemd_252_are_typed() {
+    let mut fs = crate::fs::MemoryFs::new();
+    fs.write(
+        "/u/a.service",
+        "[Service]\nType=notify-reload\nExecStart=/bin/a\nReloadSignal=SIGUSR2\nRestartSec=1\nRestartSteps=5\nRestartMaxDelaySec=1min\n",
+    );
+    let mut loader = Loader::new(fs, SearchPath::new(["/u"]), HostFacts::default());
+    let loaded = loader.load(&UnitName::new("a.service").unwrap());
+    assert!(loaded.diagnostics.is_empty(), "{:?}", loaded.diagnostics);
+    let crate::config::UnitKind::Service(service) = &loaded.config.kind else {
+        panic!("not a service")
+    };
+    assert_eq!(service.service_type().as_str(), "notify-reload");
+    assert_eq!(service.notify_access().as_str(), "main");
+    assert_eq!(service.reload_signal.to_string(), "SIGUSR2");
+    assert_eq!(service.restart_steps, 5);
+    assert_eq!(service.restart_max_delay.to_string(), "1min");
 }

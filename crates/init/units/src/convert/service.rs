@@ -2,13 +2,14 @@
 
 use muster_engine::protocol::ExecKind;
 use muster_engine::spec::{
-    CommandSpec, ExitStatusSet as EngineExits, ExitType as EngineExitType, HealthAction,
-    HealthSpec, NotifyAccess as EngineNotify, OomPolicy as EngineOom, Restart as EngineRestart,
-    ServiceSpec, ServiceType as EngineType, TimeoutFailureMode,
+    CommandSpec, ExitStatusSet as EngineExits, ExitType as EngineExitType,
+    HealthAction as EngineHealthAction, HealthSpec, NotifyAccess as EngineNotify,
+    OomPolicy as EngineOom, Restart as EngineRestart, ServiceSpec, ServiceType as EngineType,
+    TimeoutFailureMode,
 };
 use muster_unit_file::config::{
-    CommandPhase, ExitType, HealthCheck, NotifyAccess, OomPolicy, Restart, ServiceConfig,
-    ServiceType, TimeoutMode, UnitConfig,
+    CommandPhase, ExitType, HealthAction, HealthCheck, NotifyAccess, OomPolicy, Restart,
+    ServiceConfig, ServiceType, TimeoutMode, UnitConfig,
 };
 use muster_unit_file::timespan::TimeSpan;
 use muster_unit_file::value::command::{Command, CommandFlags};
@@ -41,6 +42,8 @@ pub(super) fn spec(config: &UnitConfig, service: &ServiceConfig, moments: Moment
         has_pid_file: service.pid_file.is_some(),
         restart: restart(service.restart),
         restart_sec: span(service.restart_sec),
+        restart_steps: service.restart_steps,
+        restart_max_delay: span(service.restart_max_delay),
         timeout_start: span(service.timeout_start()),
         timeout_stop: span(service.timeout_stop),
         timeout_abort: service.timeout_abort.map(span),
@@ -60,9 +63,8 @@ pub(super) fn spec(config: &UnitConfig, service: &ServiceConfig, moments: Moment
         fd_store_max: service.file_descriptor_store_max,
         oom_policy: oom_policy(effective::oom_policy(config, service)),
         kill: kinds::kill(config),
+        reload_signal: service.reload_signal.number(),
         health: (!health.commands.is_empty()).then(|| health_spec(health)),
-        // systemd 252 has no directives for these; the engine's defaults keep its behaviour.
-        ..ServiceSpec::default()
     }
 }
 
@@ -86,8 +88,12 @@ fn health_spec(health: &HealthCheck) -> HealthSpec {
         timeout: span(health.timeout),
         retries: health.retries,
         start_period: span(health.start_period),
-        action: HealthAction::Fail,
-        gates_readiness: false,
+        action: match health.action {
+            HealthAction::Fail => EngineHealthAction::Fail,
+            HealthAction::Restart => EngineHealthAction::Restart,
+            HealthAction::Report => EngineHealthAction::Report,
+        },
+        gates_readiness: health.readiness,
     }
 }
 
@@ -118,6 +124,7 @@ fn service_type(kind: ServiceType) -> EngineType {
         ServiceType::Oneshot => EngineType::Oneshot,
         ServiceType::Dbus => EngineType::Dbus,
         ServiceType::Notify => EngineType::Notify,
+        ServiceType::NotifyReload => EngineType::NotifyReload,
         ServiceType::Idle => EngineType::Idle,
     }
 }

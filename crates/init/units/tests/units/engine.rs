@@ -9,11 +9,14 @@ use muster_engine::ids::{Clock, InvocationId, RequestId, Span, Time};
 use muster_engine::job::{JobMode, JobVerb};
 use muster_engine::protocol::ExecKind;
 use muster_engine::spec::{
-    EmergencyAction, KillMode, KindSpec, NotifyAccess, OomPolicy, PathCheck, Restart, ServiceSpec,
-    ServiceType, TimeoutFailureMode, TimerBase,
+    EmergencyAction, HealthAction, KillMode, KindSpec, NotifyAccess, OomPolicy, PathCheck, Restart,
+    ServiceSpec, ServiceType, TimeoutFailureMode, TimerBase,
 };
+use muster_unit_file::fs::MemoryFs;
+use muster_unit_file::load::{Loader, SearchPath};
 use muster_unit_file::name::UnitName;
 use muster_units::Graph;
+use muster_units::closure::Closure;
 use muster_units::convert::{Moments, loaded_units};
 
 use crate::machine::{host, names, with_closure};
@@ -102,6 +105,36 @@ fn settings_of_services_arrive() {
     assert_eq!(talker.timeout_start, Span::INFINITY);
     assert_eq!(talker.notify_access, NotifyAccess::Main);
     assert_eq!(talker.oom_policy, OomPolicy::Continue);
+}
+
+/// The fixtures hold what systemd 252 knows; these came later, or are Muster's own.
+#[test]
+fn settings_that_systemd_252_lacks_arrive() {
+    let mut fs = MemoryFs::new();
+    fs.write(
+        "/u/late.service",
+        "[Service]\nType=notify-reload\nExecStart=/bin/late\nReloadSignal=SIGUSR1\n\
+         RestartSteps=4\nRestartMaxDelaySec=10\n\
+         HealthCheckExec=/bin/check\nHealthCheckAction=restart\nHealthCheckReadiness=yes\n",
+    );
+    let host = host();
+    let mut loader = Loader::new(fs, SearchPath::new(["/u"]), host.specifiers.clone());
+    let name = UnitName::new("late.service").expect("a unit's name");
+    let graph = Graph::new(Closure::new(&mut loader, &host).of([name]), &host);
+    let mut units = loaded_units(&graph, MOMENTS).into_iter();
+    let late = units.find(|unit| &*unit.name == "late.service");
+    let kind = late.and_then(|unit| unit.spec).map(|spec| spec.kind);
+    let Some(KindSpec::Service(late)) = kind else {
+        panic!("{kind:?}")
+    };
+    assert_eq!(late.service_type, ServiceType::NotifyReload);
+    assert_eq!(late.notify_access, NotifyAccess::Main);
+    assert_eq!(late.reload_signal, 10);
+    assert_eq!(late.restart_steps, 4);
+    assert_eq!(late.restart_max_delay, Span::secs(10));
+    let health = late.health.expect("there is a check");
+    assert_eq!(health.action, HealthAction::Restart);
+    assert!(health.gates_readiness);
 }
 
 #[test]

@@ -143,7 +143,7 @@ impl Act<'_> {
         }
         let message = format!("Health check {failures} of {} {how}.", spec.retries);
         self.log(Severity::Warning, message);
-        if last && spec.action == HealthAction::Fail {
+        if last && spec.action != HealthAction::Report {
             match self.service.state {
                 ServiceState::Running => self.enter_stop(Outcome::HealthCheck),
                 // A step is under way: its command must end first.

@@ -3,7 +3,7 @@
 use super::{Act, ServiceState};
 use crate::ids::Span;
 use crate::protocol::{ExitStatus, Outcome};
-use crate::spec::Restart;
+use crate::spec::{HealthAction, Restart};
 
 impl Act<'_> {
     /// Whether the restart policy wants another run after this one.
@@ -24,6 +24,9 @@ impl Act<'_> {
             }
         }
         let outcome = self.service.outcome;
+        if outcome == Outcome::HealthCheck && self.ill_health_restarts() {
+            return true;
+        }
         let well = outcome == Outcome::Success;
         let skipped = outcome == Outcome::ExecCondition;
         match self.spec.restart {
@@ -35,6 +38,11 @@ impl Act<'_> {
             Restart::OnWatchdog => outcome == Outcome::Watchdog,
             Restart::OnAbort => matches!(outcome, Outcome::Signal | Outcome::CoreDump),
         }
+    }
+
+    fn ill_health_restarts(&self) -> bool {
+        let health = self.spec.health;
+        health.is_some_and(|health| health.action == HealthAction::Restart)
     }
 
     /// RestartSec=, growing towards RestartMaxDelaySec= over RestartSteps= restarts.

@@ -105,7 +105,11 @@ fn service_spec(dice: &mut Dice) -> ServiceSpec {
             timeout: Span::secs(1),
             retries: 2,
             start_period: Span::secs(1),
-            action: dice.pick(&[HealthAction::Fail, HealthAction::Report]),
+            action: dice.pick(&[
+                HealthAction::Fail,
+                HealthAction::Restart,
+                HealthAction::Report,
+            ]),
             gates_readiness: dice.percent(50),
         }),
         ..ServiceSpec::default()

@@ -290,6 +290,20 @@ fn a_check_can_gate_readiness() {
 }
 
 #[test]
+fn ill_health_restarts_whatever_the_policy_says() {
+    for (action, restarts) in [(HealthAction::Restart, true), (HealthAction::Fail, false)] {
+        let mut world = checked(|health| {
+            health.retries = 1;
+            health.action = action;
+        });
+        probe(&mut world, ExitStatus::Code(1));
+        world.ends(Role::Main, ExitStatus::Signal(15));
+        let paused = world.deadlines.contains_key(&DeadlineKind::Restart);
+        assert_eq!(paused, restarts, "{action:?}");
+    }
+}
+
+#[test]
 fn a_check_that_only_reports_leaves_the_service_alone() {
     let mut world = checked(|health| {
         health.retries = 1;
