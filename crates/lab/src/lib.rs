@@ -14,6 +14,8 @@
 //! | [`oci`] | images made on the spot |
 //! | [`guest`] | machines with a kernel of their own |
 //! | [`powercut`] | disks that lose power |
+//! | [`machine`] | any init as process 1, in namespaces |
+//! | [`peer`] | systemd in such a machine, to stand beside |
 //!
 //! # Invariants
 //! - Every rig owns what it makes, and dropping it takes that away, also when the test panics.
@@ -101,8 +103,10 @@ mod command;
 pub mod guest;
 mod knobs;
 pub mod leaks;
+pub mod machine;
 pub mod net;
 pub mod oci;
+pub mod peer;
 pub mod pki;
 pub mod powercut;
 pub mod preflight;

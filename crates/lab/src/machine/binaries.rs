@@ -1,0 +1,183 @@
+//! The workspace's own programs, built as a test needs them.
+//!
+//! Cargo hands a test the programs of its own package only. A machine needs those of several packages, with the fault
+//! points of all of them compiled in or of none: [`Binaries::build`] asks cargo for them, which costs next to nothing when
+//! they are up to date, and takes the result aside, so that another build does not change it while the test runs.
+
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
+
+use super::MachineBuilder;
+use crate::command::{ToolError, run_tool};
+
+/// Where a machine finds them; it is in the search path of commands, too.
+pub(super) const INSTALLED: &str = "/usr/lib/muster";
+
+/// How programs are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    /// As tests are: quickly.
+    Test,
+    /// As they ship, but for symbols: to be measured.
+    Bench,
+}
+
+impl Build {
+    fn profile(self) -> &'static str {
+        match self {
+            Self::Test => "dev",
+            Self::Bench => "bench",
+        }
+    }
+
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Test => "debug",
+            Self::Bench => "release",
+        }
+    }
+}
+
+/// Why programs could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BinariesError {
+    /// Cargo could not be run, or refused.
+    #[error("cannot build {programs:?}")]
+    Build {
+        /// What was to be built.
+        programs: Vec<String>,
+        /// What cargo said.
+        #[source]
+        source: ToolError,
+    },
+    /// A file or folder could not be used.
+    #[error("cannot use {} for built programs", path.display())]
+    Place {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system reported.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Programs of the workspace, in a folder of their own.
+#[derive(Debug)]
+pub struct Binaries {
+    folder: TempDir,
+}
+
+impl Binaries {
+    /// Builds programs, given as `(package, program)`, with these features (`package/feature`).
+    pub fn build(
+        build: Build,
+        programs: &[(&str, &str)],
+        features: &[&str],
+    ) -> Result<Self, BinariesError> {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        Self::build_in(&workspace, &target_folder(), build, programs, features)
+    }
+
+    /// As [`build`](Self::build), for another checkout of the workspace.
+    pub fn build_in(
+        workspace: &Path,
+        target: &Path,
+        build: Build,
+        programs: &[(&str, &str)],
+        features: &[&str],
+    ) -> Result<Self, BinariesError> {
+        let place = |path: &Path| {
+            let path = path.to_owned();
+            move |source| BinariesError::Place { path, source }
+        };
+        fs::create_dir_all(target).map_err(place(target))?;
+        // Between cargo's end and the links below, nobody may build the same programs with other features.
+        let lock_path = target.join("lab-binaries.lock");
+        let lock = File::create(&lock_path).map_err(place(&lock_path))?;
+        flock(&lock, FlockOperation::LockExclusive)
+            .map_err(io::Error::from)
+            .map_err(place(&lock_path))?;
+
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command
+            .current_dir(workspace)
+            .args(["build", "--quiet", "--profile", build.profile()])
+            .arg("--target-dir")
+            .arg(target);
+        for (package, program) in programs {
+            command.args(["--package", package, "--bin", program]);
+        }
+        if !features.is_empty() {
+            command.arg("--features").arg(features.join(","));
+        }
+        run_tool(&mut command, "").map_err(|source| BinariesError::Build {
+            programs: programs
+                .iter()
+                .map(|(_, program)| (*program).to_owned())
+                .collect(),
+            source,
+        })?;
+
+        let folder = tempfile::Builder::new()
+            .prefix("lab-binaries-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .tempdir_in(target)
+            .map_err(place(target))?;
+        for (_, program) in programs {
+            let built = target.join(build.folder()).join(program);
+            fs::hard_link(&built, folder.path().join(program)).map_err(place(&built))?;
+        }
+        Ok(Self { folder })
+    }
+
+    /// The folder that holds them, and nothing else.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// One of them, on the host.
+    pub fn path(&self, program: &str) -> PathBuf {
+        self.folder.path().join(program)
+    }
+}
+
+impl MachineBuilder {
+    /// Shows programs of the workspace in the machine, in `/usr/lib/muster`.
+    pub fn binaries(self, binaries: &Binaries) -> Self {
+        self.bind(binaries.folder(), INSTALLED)
+    }
+}
+
+/// The folder that the running test was built in.
+fn target_folder() -> PathBuf {
+    let test = env::current_exe().unwrap_or_default();
+    // .../target/<profile>/deps/<test>
+    let found = test
+        .ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    found.map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
+        Path::to_owned,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_names_the_programs_and_shows_what_cargo_said() {
+        let failed = Binaries::build(Build::Test, &[("no-such-package", "no-such")], &[]);
+        let error = failed.map(drop).unwrap_err();
+        assert_eq!(error.to_string(), "cannot build [\"no-such\"]");
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("no-such-package"), "{source}");
+    }
+}

@@ -1,0 +1,240 @@
+//! What to boot, and how the folder is laid out that it is booted from.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::group::Group;
+use super::processes::only_child;
+use super::running::Machine;
+use super::{MachineError, SEARCH_PATH, STANDARD_UNITS};
+use crate::program::Program;
+use crate::try_poll_for;
+
+const START_SCRIPT: &str = include_str!("start.sh");
+/// The line that the script prints when all is mounted.
+const STARTS_LINE: &str = "lab: machine starts";
+/// Mounting takes some milliseconds, on a machine that may be busy.
+const START_TIME: Duration = Duration::from_secs(30);
+const HOST_UNITS: &str = "/usr/lib/systemd/system";
+
+/// What to boot, from [`Machine::builder`].
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct MachineBuilder {
+    init: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    files: Vec<(PathBuf, Vec<u8>, u32)>,
+    units: Vec<(String, Vec<u8>)>,
+    vendor_units: Vec<String>,
+    binds: Vec<(PathBuf, PathBuf)>,
+    cgroups: bool,
+    beside: bool,
+}
+
+impl MachineBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            init: Vec::new(),
+            env: Vec::new(),
+            files: Vec::new(),
+            units: Vec::new(),
+            vendor_units: Vec::new(),
+            binds: Vec::new(),
+            cgroups: true,
+            beside: false,
+        }
+    }
+
+    /// The command that becomes process 1, by its path inside the machine.
+    pub fn init(mut self, argv: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.init = argv
+            .into_iter()
+            .map(|word| word.as_ref().to_owned())
+            .collect();
+        self
+    }
+
+    /// Keeps process 1 for a shell that only reaps, so that the init under test is beside another.
+    pub fn beside_an_init(mut self) -> Self {
+        self.beside = true;
+        self
+    }
+
+    /// Leaves the machine without a tree of control groups.
+    pub fn without_cgroups(mut self) -> Self {
+        self.cgroups = false;
+        self
+    }
+
+    /// Sets a variable in the init's environment, which otherwise holds `PATH` and `container`.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.env
+            .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Adds a unit file to `/etc/systemd/system`. The name may have folders (`a.service.d/b.conf`).
+    pub fn unit(mut self, name: impl Into<String>, text: impl AsRef<[u8]>) -> Self {
+        self.units.push((name.into(), text.as_ref().to_owned()));
+        self
+    }
+
+    /// Adds a unit file of the host's packages to `/usr/lib/systemd/system`, unchanged.
+    pub fn vendor_unit(mut self, name: impl Into<String>) -> Self {
+        self.vendor_units.push(name.into());
+        self
+    }
+
+    /// Puts a file anywhere else, over the host's.
+    pub fn file(mut self, path: impl AsRef<Path>, content: impl AsRef<[u8]>, mode: u32) -> Self {
+        self.files
+            .push((path.as_ref().to_owned(), content.as_ref().to_owned(), mode));
+        self
+    }
+
+    /// Shows a file or folder of the host in the machine, writable, at another path.
+    pub fn bind(mut self, host: impl AsRef<Path>, inside: impl AsRef<Path>) -> Self {
+        self.binds
+            .push((host.as_ref().to_owned(), inside.as_ref().to_owned()));
+        self
+    }
+
+    /// Boots it, and waits until its init has been started.
+    pub fn boot(&self) -> Result<Machine, MachineError> {
+        let Some(init) = self.init.first() else {
+            return Err(MachineError::NoInit);
+        };
+        let folder = tempfile::Builder::new()
+            .prefix("muster-machine-")
+            .tempdir()
+            .map_err(|source| MachineError::Prepare {
+                path: std::env::temp_dir(),
+                source,
+            })?;
+        self.fill(folder.path())?;
+        let group = self
+            .cgroups
+            .then(Group::new)
+            .transpose()
+            .map_err(MachineError::Group)?;
+        let group_path = group.as_ref().map_or(Path::new("-"), Group::path);
+        let place = if self.beside { "beside" } else { "first" };
+        let mut program = Program::new("unshare")
+            .args([
+                "--mount",
+                "--pid",
+                "--uts",
+                "--ipc",
+                "--net",
+                "--fork",
+                "--kill-child",
+            ])
+            .args([
+                "--propagation",
+                "private",
+                "/bin/sh",
+                "-c",
+                START_SCRIPT,
+                "lab-machine",
+            ])
+            .arg(folder.path())
+            .arg(group_path)
+            .arg(place)
+            .arg(init)
+            .args(&self.init[1..])
+            .env_clear()
+            .env("PATH", SEARCH_PATH)
+            .env("container", "other")
+            .cwd("/");
+        for (name, value) in &self.env {
+            program = program.env(name, value);
+        }
+        let mut process = program.start().map_err(MachineError::Init)?;
+        // Looked for before the init runs: one that ends at once leaves nobody to find.
+        let first = try_poll_for(START_TIME, || only_child(process.pid()).transpose());
+        process
+            .wait_for_line(STARTS_LINE, START_TIME)
+            .map_err(MachineError::Init)?;
+        let first = first
+            .unwrap_or_else(|| Err(io::Error::other("process 1 was never seen")))
+            .map_err(MachineError::Processes)?;
+        Ok(Machine::new(process, first, group, folder))
+    }
+
+    /// Lays out the folder that the script makes the machine from.
+    fn fill(&self, folder: &Path) -> Result<(), MachineError> {
+        // Others may not look into a machine's files; what is inside is seen by the machine's users.
+        for part in ["files", "units", "vendor"] {
+            make_folder(&folder.join(part))?;
+        }
+        let files = folder.join("files");
+        write(
+            &files.join("etc/machine-id"),
+            machine_id().as_bytes(),
+            0o444,
+        )?;
+        // The host's disks are not the machine's.
+        write(&files.join("etc/fstab"), b"", 0o644)?;
+        write(&files.join("etc/hostname"), b"machine\n", 0o644)?;
+        for (path, content, mode) in &self.files {
+            write(
+                &files.join(path.strip_prefix("/").unwrap_or(path)),
+                content,
+                *mode,
+            )?;
+        }
+        for (name, text) in &self.units {
+            write(&folder.join("units").join(name), text, 0o644)?;
+        }
+        let vendor = folder.join("vendor");
+        for name in STANDARD_UNITS
+            .iter()
+            .copied()
+            .chain(self.vendor_units.iter().map(String::as_str))
+        {
+            let source = Path::new(HOST_UNITS).join(name);
+            let text = fs::read(&source).map_err(|error| MachineError::Prepare {
+                path: source,
+                source: error,
+            })?;
+            write(&vendor.join(name), &text, 0o644)?;
+        }
+        let mut binds = Vec::new();
+        for (host, inside) in &self.binds {
+            binds.extend_from_slice(host.as_os_str().as_encoded_bytes());
+            binds.push(b'\t');
+            binds.extend_from_slice(inside.as_os_str().as_encoded_bytes());
+            binds.push(b'\n');
+        }
+        write(&folder.join("binds"), &binds, 0o644)
+    }
+}
+
+fn machine_id() -> String {
+    format!("{:032x}\n", rand::random::<u128>())
+}
+
+fn make_folder(path: &Path) -> Result<(), MachineError> {
+    fs::create_dir_all(path)
+        .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
+        .map_err(|source| MachineError::Prepare {
+            path: path.to_owned(),
+            source,
+        })
+}
+
+fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), MachineError> {
+    if let Some(folder) = path.parent() {
+        make_folder(folder)?;
+    }
+    fs::write(path, content)
+        .and_then(|()| fs::set_permissions(path, Permissions::from_mode(mode)))
+        .map_err(|source| MachineError::Prepare {
+            path: path.to_owned(),
+            source,
+        })
+}

@@ -1,0 +1,143 @@
+//! A machine's control group: a fresh child of the version 2 tree, removed with all below it.
+//!
+//! The name says which test process made it. A test process that is killed cannot remove its groups, so making one removes
+//! those of test processes that are gone; they are empty, since machines die with their test.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::procs::process_row;
+use crate::try_poll_for;
+
+const PREFIX: &str = "muster-lab-";
+/// Processes that were killed leave their group as soon as they are scheduled once more.
+const EMPTY_TIME: Duration = Duration::from_secs(10);
+
+/// A control group of the lab's own. Dropping it kills what is in it and removes it.
+#[derive(Debug)]
+pub(super) struct Group {
+    path: PathBuf,
+}
+
+impl Group {
+    pub(super) fn new() -> io::Result<Self> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let tree = tree()?;
+        remove_abandoned(&tree)?;
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let start_time = process_row(pid).map_or(0, |row| row.start_time);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = tree.join(format!("{PREFIX}{pid}-{start_time}-{number}"));
+        fs::create_dir(&path)?;
+        Ok(Self { path })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        fs::write(self.path.join("cgroup.kill"), "1")?;
+        let mut failure = None;
+        try_poll_for(EMPTY_TIME, || match remove_tree(&self.path) {
+            Ok(()) => Some(()),
+            Err(error) => {
+                failure = Some(error);
+                None
+            }
+        })
+        .ok_or_else(|| failure.unwrap_or_else(|| io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Err(error) = self.remove() {
+            eprintln!("cannot remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+/// Where the version 2 tree is mounted, alone or beside trees of version 1.
+fn tree() -> io::Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts")?;
+    let mut fields = mounts.lines().map(|line| line.split(' '));
+    fields
+        .find_map(|mut line| {
+            let (point, kind) = (line.nth(1)?, line.next()?);
+            (kind == "cgroup2").then(|| PathBuf::from(point))
+        })
+        .ok_or_else(|| io::Error::other("no cgroup v2 tree is mounted"))
+}
+
+/// Removes a group and all below it, children first. Groups that others remove meanwhile are no failure.
+fn remove_tree(group: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(group) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_tree(&entry.path())?;
+        }
+    }
+    match fs::remove_dir(group) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn remove_abandoned(tree: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(tree)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_str().and_then(owner).is_some_and(is_gone) {
+            // Another test process may be removing it at this moment.
+            let _ = remove_tree(&entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Pid and start time of the process that made the group.
+fn owner(name: &str) -> Option<(i32, u64)> {
+    let mut parts = name.strip_prefix(PREFIX)?.split('-');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+fn is_gone((pid, start_time): (i32, u64)) -> bool {
+    process_row(pid).is_none_or(|row| row.start_time != start_time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owner_is_read_from_the_name() {
+        assert_eq!(owner("muster-lab-12-345-0"), Some((12, 345)));
+        assert_eq!(owner("muster-lab-x-345-0"), None);
+        assert_eq!(owner("system.slice"), None);
+    }
+
+    #[test]
+    fn group_goes_with_its_children_and_abandoned_ones_too() {
+        crate::require!(Root, Cgroup2);
+        let group = Group::new().unwrap();
+        let path = group.path().to_owned();
+        fs::create_dir_all(path.join("a/b")).unwrap();
+        // No process has this number and has started with the machine.
+        let abandoned = tree()
+            .unwrap()
+            .join(format!("{PREFIX}4194304-{}-0", u64::MAX));
+        fs::create_dir_all(abandoned.join("child")).unwrap();
+        drop(group);
+        assert!(!path.exists());
+        drop(Group::new().unwrap());
+        assert!(!abandoned.exists());
+    }
+}
