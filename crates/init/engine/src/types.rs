@@ -20,7 +20,7 @@ mod tools;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{ActiveState, Context, Input, Outcome, Output};
+use crate::protocol::{ActiveState, Context, Input, Outcome, Output, Process, Role};
 use crate::rest::AtRest;
 use crate::spec::{KindSpec, UnitSpec};
 
@@ -173,6 +173,29 @@ impl Machine {
             Self::Scope(machine) => machine.outcome,
             Self::Target(_) | Self::Slice(_) | Self::Device(_) => Outcome::Success,
         }
+    }
+
+    /// The processes that it knows, with what they are to it.
+    pub fn processes(&self) -> impl Iterator<Item = (Role, &Process)> {
+        let (main, control, probe) = match self {
+            Self::Service(machine) => (
+                machine.main.as_ref(),
+                machine.control.as_ref(),
+                machine.probe(),
+            ),
+            Self::Socket(machine) => (None, machine.control.process(), None),
+            Self::Mount(machine) => (None, machine.control.process(), None),
+            Self::Swap(machine) => (None, machine.control.process(), None),
+            _ => (None, None, None),
+        };
+        let of = |role, process: Option<_>| process.map(|process| (role, process));
+        [
+            of(Role::Main, main),
+            of(Role::Control, control),
+            of(Role::Probe, probe),
+        ]
+        .into_iter()
+        .flatten()
     }
 
     /// Whether the last reload went wrong.

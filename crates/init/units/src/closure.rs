@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use muster_unit_file::config::{ExecOutput, LoadState, MountConfig, UnitConfig, UnitKind};
 use muster_unit_file::fs::UnitFs;
-use muster_unit_file::load::Loader;
+use muster_unit_file::load::{LoadedUnit, Loader};
 use muster_unit_file::name::{UnitName, UnitType};
 use muster_unit_file::value::path::AbsolutePath;
 
@@ -67,59 +67,98 @@ impl<'l, F: UnitFs> Closure<'l, F> {
         if let Some(known) = self.loaded.get(name) {
             return known.clone();
         }
-        let mut config = self.loader.load(name).config;
-        if config.load_state == LoadState::NotFound {
-            self.take_from_kernel(&mut config);
-        }
-        let own = implicit::own(&config, self.host);
-        let mut mentions: Vec<UnitName> = own.edges.into_iter().map(|(_, unit)| unit).collect();
-        mentions.extend(own.slice);
-        // Mounts above a path matter only if there are any.
-        let mounts = own.mounts_for.iter().flat_map(|p| implicit::mount_names(p));
-        mentions.extend(mounts.filter(|mount| self.loader.index().contains(mount)));
+        let (unit, mentions) = load_one(self.loader, self.host, name);
+        let config = unit.config;
         let entry = (Arc::new(config), Arc::from(mentions));
         self.loaded.insert(entry.0.name.clone(), entry.clone());
         self.loaded.insert(name.clone(), entry.clone());
         entry
     }
+}
 
-    /// Units that exist without files: the root, and whatever else is mounted.
-    fn take_from_kernel(&self, config: &mut UnitConfig) {
-        if config.name.unit_type() != UnitType::Mount {
-            return;
+/// Loads units that `known` does not have and, as long as they mention further such units, those too.
+///
+/// What is known was loaded with everything that it mentions, so this stops there: loading one more unit into a running
+/// manager looks at few files. Kernel mounts are loaded only where they are among `roots`.
+pub fn load_new<F: UnitFs>(
+    loader: &mut Loader<F>,
+    host: &Host,
+    roots: impl IntoIterator<Item = UnitName>,
+    known: impl Fn(&UnitName) -> bool,
+) -> Vec<LoadedUnit> {
+    let mut seen: HashSet<UnitName> = HashSet::new();
+    let mut found = Vec::new();
+    let mut waiting: Vec<UnitName> = roots.into_iter().collect();
+    while let Some(name) = waiting.pop() {
+        if found.len() >= MAX_UNITS || known(&name) || !seen.insert(name.clone()) {
+            continue;
         }
-        let Ok(place) = config.name.to_path() else {
-            return;
-        };
-        let known = self.host.mounts.iter().find(|m| *m.place == *place);
-        if known.is_none() && place != "/" {
-            return;
+        let (unit, mentions) = load_one(loader, host, &name);
+        let main = &unit.config.name;
+        if *main != name && (known(main) || !seen.insert(main.clone())) {
+            // An alias of a unit that is there: the unit has learnt a name, which its aliases tell.
+            continue;
         }
-        config.load_state = LoadState::Loaded;
-        config.description = Some(if place == "/" {
-            "Root Mount".into()
-        } else {
-            place.as_str().into()
-        });
-        let mut mount = MountConfig {
-            r#where: Some(AbsolutePath(place.into())),
-            ..MountConfig::default()
-        };
-        if let Some(KernelMount {
-            what,
-            fs_type,
-            options,
-            ..
-        }) = known
-        {
-            mount.what = Some(what.clone());
-            mount.fs_type = Some(fs_type.clone());
-            mount.options = Some(options.clone());
-        }
-        config.kind = UnitKind::Mount(Box::new(mount));
-        if config.name.as_str() == "-.mount" {
-            // It never runs a command, so it does not wait for the log either.
-            config.exec.stdout = Some(ExecOutput::Null);
-        }
+        waiting.extend(mentions);
+        found.push(unit);
+    }
+    found
+}
+
+fn load_one<F: UnitFs>(
+    loader: &mut Loader<F>,
+    host: &Host,
+    name: &UnitName,
+) -> (LoadedUnit, Vec<UnitName>) {
+    let mut unit = loader.load(name);
+    if unit.config.load_state == LoadState::NotFound {
+        take_from_kernel(host, &mut unit.config);
+    }
+    let own = implicit::own(&unit.config, host);
+    let mut mentions: Vec<UnitName> = own.edges.into_iter().map(|(_, unit)| unit).collect();
+    mentions.extend(own.slice);
+    // Mounts above a path matter only if there are any.
+    let mounts = own.mounts_for.iter().flat_map(|p| implicit::mount_names(p));
+    mentions.extend(mounts.filter(|mount| loader.index().contains(mount)));
+    (unit, mentions)
+}
+
+/// Units that exist without files: the root, and whatever else is mounted.
+fn take_from_kernel(host: &Host, config: &mut UnitConfig) {
+    if config.name.unit_type() != UnitType::Mount {
+        return;
+    }
+    let Ok(place) = config.name.to_path() else {
+        return;
+    };
+    let known = host.mounts.iter().find(|m| *m.place == *place);
+    if known.is_none() && place != "/" {
+        return;
+    }
+    config.load_state = LoadState::Loaded;
+    config.description = Some(if place == "/" {
+        "Root Mount".into()
+    } else {
+        place.as_str().into()
+    });
+    let mut mount = MountConfig {
+        r#where: Some(AbsolutePath(place.into())),
+        ..MountConfig::default()
+    };
+    if let Some(KernelMount {
+        what,
+        fs_type,
+        options,
+        ..
+    }) = known
+    {
+        mount.what = Some(what.clone());
+        mount.fs_type = Some(fs_type.clone());
+        mount.options = Some(options.clone());
+    }
+    config.kind = UnitKind::Mount(Box::new(mount));
+    if config.name.as_str() == "-.mount" {
+        // It never runs a command, so it does not wait for the log either.
+        config.exec.stdout = Some(ExecOutput::Null);
     }
 }

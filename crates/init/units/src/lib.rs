@@ -6,6 +6,7 @@
 //!
 //! # Map
 //! - [`closure::Closure`] loads units and everything that they mention, so that a graph is complete.
+//! - [`facts`] is what specifiers say about a machine, read through the loader's file system.
 //! - [`Graph`] joins loaded units: stated, implied and default dependencies, slices, mounts, and the inverse of each edge.
 //! - [`effective`] is what settings come to when others imply them (`DynamicUser=` a strict sandbox, for example).
 //! - [`convert::loaded_unit`] makes of a graph's unit what the engine takes in.
@@ -27,6 +28,7 @@
 pub mod closure;
 pub mod convert;
 pub mod effective;
+pub mod facts;
 pub mod graph;
 pub mod host;
 mod implicit;

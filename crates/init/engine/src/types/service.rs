@@ -186,6 +186,12 @@ struct Act<'a> {
 }
 
 impl Service {
+    /// The health check that runs.
+    #[must_use]
+    pub fn probe(&self) -> Option<&Process> {
+        self.health.as_ref()?.process.as_ref()
+    }
+
     pub(super) fn active(&self) -> ActiveState {
         use ServiceState::*;
         match self.state {
