@@ -1,0 +1,155 @@
+//! Many clients at once.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use muster_varlink::ServerOptions;
+use muster_varlink::admission::Places;
+use serde_json::{Value, json};
+
+use crate::rig::Daemon;
+
+#[test]
+fn ten_thousand_connections_do_not_keep_a_caller_waiting() {
+    let daemon = Daemon::start(ServerOptions::default());
+    let places = Places::default().total;
+    // The test's own limit is on descriptors, so the oldest ones are given up: the server has closed them long since.
+    let mut open = VecDeque::new();
+    let mut slowest = Duration::ZERO;
+    for n in 0..10_000 {
+        open.push_back(daemon.stream());
+        if open.len() > places + 500 {
+            open.pop_front();
+        }
+        if n % 500 == 0 {
+            let from = Instant::now();
+            let value: Value = daemon.client().call("test.Echo", &json!({"n": n})).unwrap();
+            assert_eq!(value["n"], n);
+            slowest = slowest.max(from.elapsed());
+        }
+    }
+    let report = daemon.until(|report| report.counters.accepted >= 10_000);
+    assert!(report.connections <= places);
+    assert!(report.counters.replaced >= 10_000 - places as u64 - 500);
+    println!(
+        "slowest call {slowest:?}, longest turn {:?}",
+        report.longest_turn
+    );
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+}
+
+#[test]
+fn connections_at_work_are_not_closed_for_idle_ones() {
+    let daemon = Daemon::start(ServerOptions {
+        places: Places {
+            total: 20,
+            per_user: 5,
+        },
+        ..ServerOptions::default()
+    });
+    let mut events = daemon
+        .client()
+        .call_more::<_, Value>("test.Watch", &json!({}))
+        .unwrap();
+    assert_eq!(events.next().unwrap().unwrap()["n"], 0);
+    let _crowd: Vec<_> = (0..200).map(|_| daemon.stream()).collect();
+    daemon.until(|report| report.counters.accepted >= 200);
+    let _: Value = daemon
+        .client()
+        .call("test.Publish", &json!({"n": 1}))
+        .unwrap();
+    assert_eq!(events.next().unwrap().unwrap()["n"], 1);
+}
+
+#[test]
+fn another_user_gets_its_share_and_root_is_served() {
+    if !rustix::process::geteuid().is_root() {
+        println!("another_user_gets_its_share_and_root_is_served: skipped, not root");
+        return;
+    }
+    let daemon = Daemon::start(ServerOptions {
+        places: Places {
+            total: 40,
+            per_user: 10,
+        },
+        ..ServerOptions::default()
+    });
+    open_to_others(&daemon);
+    let mut crowd = Crowd::of_nobody(&daemon, 300);
+    let report = daemon.until(|report| report.counters.accepted >= 10);
+    assert!(report.connections <= 11, "{report:?}");
+    let own: Vec<_> = (0..39).map(|_| daemon.client()).collect();
+    for mut client in own {
+        let who: Value = client.call("test.Who", &json!({})).unwrap();
+        assert_eq!(who["uid"], 0);
+    }
+    crowd.end();
+}
+
+fn open_to_others(daemon: &Daemon) {
+    use std::os::unix::fs::PermissionsExt;
+    let everybody = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(&daemon.path, everybody(0o666)).unwrap();
+    std::fs::set_permissions(daemon.path.parent().unwrap(), everybody(0o755)).unwrap();
+}
+
+/// A process of another user that holds connections open.
+struct Crowd {
+    process: std::process::Child,
+}
+
+impl Crowd {
+    fn of_nobody(daemon: &Daemon, count: u32) -> Self {
+        let script = format!(
+            "use Socket; $) = $( = 65534; $> = $< = 65534; my @s; \
+             for (1..{count}) {{ socket(my $s, PF_UNIX, SOCK_STREAM, 0) or die; \
+             connect($s, sockaddr_un('{}')) or die $!; push @s, $s }} \
+             $| = 1; print \"ready\\n\"; <STDIN>",
+            daemon.path.display()
+        );
+        let mut process = Command::new("perl")
+            .args(["-e", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("perl is part of Debian's base");
+        let mut ready = [0; 6];
+        let out = process.stdout.as_mut().expect("a pipe");
+        let told = out.read_exact(&mut ready);
+        let crowd = Self { process };
+        told.expect("the other user could connect");
+        crowd
+    }
+
+    fn end(&mut self) {
+        self.process.stdin.take();
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_thousand_slow_writers_are_served_a_byte_at_a_time() {
+    let daemon = Daemon::start(ServerOptions::default());
+    let text = b"{\"method\":\"test.Echo\"}\0";
+    let mut writers: Vec<UnixStream> = (0..1000).map(|_| daemon.stream()).collect();
+    for byte in text {
+        for writer in &mut writers {
+            writer.write_all(&[*byte]).unwrap();
+        }
+    }
+    for writer in &mut writers {
+        let mut reply = [0; 18];
+        writer.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"{\"parameters\":{}}\0");
+    }
+}
