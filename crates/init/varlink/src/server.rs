@@ -185,8 +185,7 @@ impl Server {
     pub fn next_call(&mut self, now: Duration) -> Option<IncomingCall> {
         while let Some(id) = self.ready.front().copied() {
             if self.handed_out >= self.options.calls_per_turn {
-                // The rest comes in the next turn, which must not wait for a socket.
-                self.poll.wake();
+                // The rest comes in the next turn, for which `flush` wakes the loop.
                 return None;
             }
             self.ready.pop_front();
@@ -221,6 +220,8 @@ impl Server {
             .ok_or(ReplyError::NobodyWaits)?;
         slot.connection.reply(call.number, reply)?;
         self.mark_dirty(call.connection);
+        // The next call of the same connection may have its turn now.
+        self.settle(call.connection);
         Ok(())
     }
 
@@ -238,6 +239,9 @@ impl Server {
                 slot.is_dirty = false;
                 self.flush_one(id, now);
             }
+        }
+        if !self.ready.is_empty() {
+            self.poll.wake();
         }
     }
 

@@ -63,7 +63,7 @@ proptest! {
             writer.push(frame, fds).unwrap();
         }
         prop_assert_eq!(writer.queued_bytes(), expected.len());
-        let mut sent = Vec::new();
+        let mut sent: Vec<u8> = Vec::new();
         let mut seen = Vec::new();
         for step in steps.iter().cycle() {
             if writer.is_empty() {

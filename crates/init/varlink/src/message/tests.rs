@@ -117,7 +117,6 @@ fn the_parameter_that_is_wrong_is_named() {
     #[derive(Debug, Deserialize, PartialEq)]
     #[serde(deny_unknown_fields)]
     struct Wanted {
-        #[expect(dead_code, reason = "only reading it is tested")]
         unit: String,
     }
     for text in [

@@ -1,6 +1,8 @@
 //! Ordinary and extraordinary conversations.
 
 use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use muster_varlink::{CallError, Limits, ServerOptions};
@@ -80,7 +82,7 @@ fn a_subscriber_is_told_everything_in_order() {
 fn a_subscriber_that_reads_nothing_costs_a_bounded_queue_and_is_cut() {
     let daemon = Daemon::start(ServerOptions {
         limits: Limits {
-            unread: Duration::from_millis(300),
+            unread: Duration::from_secs(1),
             ..Limits::default()
         },
         ..ServerOptions::default()
@@ -95,20 +97,37 @@ fn a_subscriber_that_reads_nothing_costs_a_bounded_queue_and_is_cut() {
         .unwrap();
     assert_eq!(lazy.next().unwrap().unwrap()["n"], 0);
     assert_eq!(eager.next().unwrap().unwrap()["n"], 0);
-    let reader = std::thread::spawn(move || eager.take(20_001).map(Result::unwrap).count());
+    let count = Arc::new(AtomicU64::new(0));
+    let reader = {
+        let count = Arc::clone(&count);
+        std::thread::spawn(move || {
+            for event in eager {
+                match event {
+                    Ok(_) => count.fetch_add(1, Ordering::Relaxed),
+                    Err(CallError::Closed { .. }) => return,
+                    Err(error) => panic!("{error:?}"),
+                };
+            }
+        })
+    };
     let mut publisher = daemon.client();
-    for _ in 0..20 {
-        let _: Value = publisher.call("test.Publish", &json!({"n": 1000})).unwrap();
+    for _ in 0..100 {
+        let _: Value = publisher.call("test.Publish", &json!({"n": 100})).unwrap();
     }
     let report = daemon.until(|report| report.counters.too_slow == 1);
     assert!(report.dropped > 0);
-    let _: Value = publisher
-        .call("test.Publish", &json!({"n": 20_000}))
-        .unwrap();
-    assert!(reader.join().unwrap() > 0);
+    let before = count.load(Ordering::Relaxed);
+    assert!(before > 0);
+    let end = Instant::now() + Duration::from_secs(20);
+    while count.load(Ordering::Relaxed) == before {
+        let _: Value = publisher.call("test.Publish", &json!({"n": 1})).unwrap();
+        assert!(Instant::now() < end && !reader.is_finished());
+    }
     // What was queued for the lazy one still arrives, then the end.
     let last = lazy.by_ref().find_map(Result::err).unwrap();
     assert!(matches!(last, CallError::Closed { .. }), "{last:?}");
+    drop(daemon);
+    reader.join().unwrap();
 }
 
 #[test]
