@@ -189,7 +189,11 @@ impl<'t> Mount<'t> {
         } else {
             own.strip_prefix(self.root)?
         };
-        Some(Path::new(self.point).join(inside.trim_start_matches('/')))
+        let inside = inside.trim_start_matches('/');
+        Some(match inside {
+            "" => PathBuf::from(self.point),
+            _ => Path::new(self.point).join(inside),
+        })
     }
 }
 
@@ -222,7 +226,7 @@ mod tests {
         );
         assert_eq!(
             found(HYBRID, "1:name=systemd:/x\n0::/\n"),
-            (Mode::Hybrid, some("/sys/fs/cgroup/unified")).clone()
+            (Mode::Hybrid, some("/sys/fs/cgroup/unified"))
         );
         assert_eq!(
             found(LEGACY, "2:cpu:/\n1:name=systemd:/x\n"),

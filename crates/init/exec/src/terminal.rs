@@ -1,0 +1,111 @@
+//! Terminals, as the new process takes them.
+
+#![expect(
+    unsafe_code,
+    reason = "terminals are set up by system calls of the new process"
+)]
+
+use std::ffi::{c_char, c_int};
+
+use crate::child::{Failure, check, open as open_file};
+use crate::context::{TakeControl, Terminal};
+use crate::step::Step;
+
+/// Scroll region, cursor and screen as after switching on.
+const CLEAR: &[u8] = b"\x1b[r\x1b[H\x1b[3J";
+
+/// Opens the context's terminal; for standard input also as the controlling one, where that is wanted.
+pub(crate) fn open(
+    path: *const c_char,
+    terminal: &Terminal,
+    is_input: bool,
+    step: Step,
+) -> Result<c_int, Failure> {
+    let mut file = open_file(path, libc::O_RDWR, step)?;
+    if is_input && terminal.hang_up {
+        // SAFETY: no addresses are involved. A terminal that cannot be hung up is used as it is.
+        unsafe { libc::ioctl(file, libc::TIOCVHANGUP) };
+        // SAFETY: opened above; after hanging up it is of no more use.
+        unsafe { libc::close(file) };
+        file = open_file(path, libc::O_RDWR, step)?;
+    }
+    if is_input {
+        take_control(file, terminal.control, step)?;
+        if terminal.reset {
+            reset(file);
+        }
+        if terminal.clear {
+            // SAFETY: a constant text and its own length. A screen that stays as it was is no reason to fail.
+            unsafe { libc::write(file, CLEAR.as_ptr().cast(), CLEAR.len()) };
+        }
+    }
+    if let Some((rows, columns)) = terminal.size {
+        let size = libc::winsize {
+            ws_row: rows,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        // SAFETY: the structure is the one that this request takes. Not every terminal has a size.
+        unsafe { libc::ioctl(file, libc::TIOCSWINSZ, &raw const size) };
+    }
+    Ok(file)
+}
+
+fn take_control(file: c_int, control: TakeControl, step: Step) -> Result<(), Failure> {
+    let force = match control {
+        TakeControl::No => return Ok(()),
+        TakeControl::IfFree => 0,
+        TakeControl::Force => 1,
+    };
+    // SAFETY: no addresses are involved.
+    check(step, unsafe { libc::ioctl(file, libc::TIOCSCTTY, force) }).map(|_| ())
+}
+
+/// Settings with which a person can type, whatever the last program left behind.
+fn reset(file: c_int) {
+    let mut settings = std::mem::MaybeUninit::<libc::termios2>::uninit();
+    // SAFETY: the request fills the structure.
+    if unsafe { libc::ioctl(file, libc::TCGETS2, settings.as_mut_ptr()) } != 0 {
+        return;
+    }
+    // SAFETY: filled above.
+    let mut settings = unsafe { settings.assume_init() };
+    settings.c_iflag &=
+        !(libc::IGNBRK | libc::BRKINT | libc::ISTRIP | libc::INLCR | libc::IGNCR | libc::IUCLC);
+    settings.c_iflag |= libc::ICRNL | libc::IMAXBEL | libc::IUTF8;
+    settings.c_oflag |= libc::ONLCR | libc::OPOST;
+    settings.c_cflag |= libc::CREAD;
+    settings.c_lflag = libc::ISIG
+        | libc::ICANON
+        | libc::IEXTEN
+        | libc::ECHO
+        | libc::ECHOE
+        | libc::ECHOK
+        | libc::ECHOCTL
+        | libc::ECHOKE;
+    let characters = [
+        (libc::VINTR, 3),
+        (libc::VQUIT, 28),
+        (libc::VERASE, 127),
+        (libc::VKILL, 21),
+        (libc::VEOF, 4),
+        (libc::VSTART, 17),
+        (libc::VSTOP, 19),
+        (libc::VSUSP, 26),
+        (libc::VLNEXT, 22),
+        (libc::VWERASE, 23),
+        (libc::VREPRINT, 18),
+        (libc::VEOL, 0),
+        (libc::VEOL2, 0),
+        (libc::VTIME, 0),
+        (libc::VMIN, 1),
+    ];
+    for (place, character) in characters {
+        if let Some(cell) = settings.c_cc.get_mut(place) {
+            *cell = character;
+        }
+    }
+    // SAFETY: the structure is the one that this request takes.
+    unsafe { libc::ioctl(file, libc::TCSETS2, &raw const settings) };
+}
