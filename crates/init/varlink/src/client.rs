@@ -250,12 +250,29 @@ impl Client {
     ///
     /// # Errors
     /// If the call could not be sent.
-    pub fn call_more<P, R>(mut self, method: &str, parameters: &P) -> Result<Replies<R>, CallError>
+    pub fn call_more<P, R>(self, method: &str, parameters: &P) -> Result<Replies<R>, CallError>
     where
         P: Serialize + ?Sized,
         R: DeserializeOwned,
     {
-        self.send(method, &to_raw(parameters), CallMode::More, &[])?;
+        self.call_more_with_fds(method, parameters, &[])
+    }
+
+    /// The same, and sends descriptors with the call.
+    ///
+    /// # Errors
+    /// As [`call_more`](Self::call_more).
+    pub fn call_more_with_fds<P, R>(
+        mut self,
+        method: &str,
+        parameters: &P,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<Replies<R>, CallError>
+    where
+        P: Serialize + ?Sized,
+        R: DeserializeOwned,
+    {
+        self.send(method, &to_raw(parameters), CallMode::More, fds)?;
         Ok(Replies {
             client: self,
             method: method.into(),
