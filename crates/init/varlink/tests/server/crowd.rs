@@ -92,8 +92,9 @@ fn another_user_gets_its_share_and_root_is_served() {
 fn open_to_others(daemon: &Daemon) {
     use std::os::unix::fs::PermissionsExt;
     let everybody = |mode| std::fs::Permissions::from_mode(mode);
-    std::fs::set_permissions(&daemon.path, everybody(0o666)).unwrap();
-    std::fs::set_permissions(daemon.path.parent().unwrap(), everybody(0o755)).unwrap();
+    let folder = daemon.path.parent().expect("a socket lies in a folder");
+    std::fs::set_permissions(&daemon.path, everybody(0o666)).expect("the socket is ours");
+    std::fs::set_permissions(folder, everybody(0o755)).expect("the folder is ours");
 }
 
 /// A process of another user that holds connections open.
@@ -126,7 +127,7 @@ impl Crowd {
 
     fn end(&mut self) {
         self.process.stdin.take();
-        assert!(self.process.wait().unwrap().success());
+        assert!(self.process.wait().expect("a child").success());
     }
 }
 

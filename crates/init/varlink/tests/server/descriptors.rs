@@ -14,10 +14,10 @@ use crate::rig::Daemon;
 /// The other end of what was sent speaks through what came back.
 fn assert_connected(mut near: UnixStream, far: OwnedFd) {
     let mut far = UnixStream::from(far);
-    far.write_all(b"hello").unwrap();
+    far.write_all(b"hello").expect("the near end is open");
     drop(far);
     let mut text = String::new();
-    near.read_to_string(&mut text).unwrap();
+    near.read_to_string(&mut text).expect("text");
     assert_eq!(text, "hello");
 }
 
@@ -32,7 +32,7 @@ fn send(stream: &UnixStream, text: &str, fds: &[BorrowedFd<'_>]) {
         assert!(control.push(SendAncillaryMessage::ScmRights(fds)));
     }
     let slices = [IoSlice::new(text.as_bytes())];
-    let sent = sendmsg(stream, &slices, &mut control, SendFlags::empty()).unwrap();
+    let sent = sendmsg(stream, &slices, &mut control, SendFlags::empty()).expect("room");
     assert_eq!(sent, text.len());
 }
 
@@ -94,7 +94,8 @@ impl Replies {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let mut slices = [std::io::IoSliceMut::new(&mut byte)];
-            let got = recvmsg(&self.stream, &mut slices, &mut control, RecvFlags::empty()).unwrap();
+            let got = recvmsg(&self.stream, &mut slices, &mut control, RecvFlags::empty())
+                .expect("a byte in time");
             assert_eq!(got.bytes, 1);
             for message in control.drain() {
                 if let RecvAncillaryMessage::ScmRights(rights) = message {
@@ -106,8 +107,8 @@ impl Replies {
             }
             text.push(byte[0]);
         }
-        let reply: Value = serde_json::from_slice(&text).unwrap();
-        let number = reply["parameters"]["n"].as_u64().unwrap();
+        let reply: Value = serde_json::from_slice(&text).expect("a reply");
+        let number = reply["parameters"]["n"].as_u64().expect("a number");
         (number, self.fds.len() - before)
     }
 }
