@@ -40,6 +40,10 @@
 //! | `MUSTER_FAULT=NAME=stop` | `SIGSTOP`: every thread stands still until `SIGCONT` |
 //! | `MUSTER_FAULT=NAME=hang` | the thread that reached the point never continues, the others do |
 //! | `MUSTER_FAULT_REPORT=FILE` | the name is appended to the file just before that happens |
+//! | `MUSTER_FAULT_FILE=FILE` | instead of `MUSTER_FAULT`: whenever FILE exists, it holds such a request; it is renamed to `FILE.reached` just before that happens |
+//!
+//! The last one is for a program that is started again by another: it is armed when the test is ready, acts once, and
+//! can be armed anew for the next point while everything around the program goes on.
 //!
 //! A name that no list contains, an action or count that cannot be read, a report that cannot be
 //! written, and a program that reaches a point without having called [`init`] while the variable is
@@ -52,7 +56,7 @@
 //!
 //! # Invariants
 //! * An unarmed [`hit`] allocates nothing and takes no lock; it may stand in async code. An armed one
-//!   acts once, at the n-th time counted over all threads.
+//!   acts once, at the n-th time counted over all threads. Only `MUSTER_FAULT_FILE` makes each one read a file.
 //! * Names are unique within a list and checked when the crate is compiled.
 //!
 //! # What this crate does not do

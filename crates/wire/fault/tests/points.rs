@@ -28,7 +28,8 @@ fn probe(arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .env_remove("MUSTER_FAULT")
-        .env_remove("MUSTER_FAULT_REPORT");
+        .env_remove("MUSTER_FAULT_REPORT")
+        .env_remove("MUSTER_FAULT_FILE");
     command
 }
 
@@ -208,4 +209,28 @@ fn a_report_that_cannot_be_written_is_loud() {
         .unwrap();
     assert_eq!(output.status.signal(), Some(6));
     assert!(text(&output).1.contains("cannot write /nowhere/report"));
+}
+
+#[test]
+fn a_file_arms_a_program_whenever_it_appears_and_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fault");
+    let run = || {
+        let mut command = probe(&["rounds", "3"]);
+        command.env("MUSTER_FAULT_FILE", &file);
+        command.output().unwrap()
+    };
+    assert!(run().status.success(), "there is no file yet");
+
+    std::fs::write(&file, "probe.second@2\n").unwrap();
+    let killed = run();
+    assert_eq!(killed.status.signal(), Some(9));
+    assert_eq!(text(&killed).0, "between\nbetween\n");
+    assert!(!file.exists() && folder.path().join("fault.reached").exists());
+    assert!(run().status.success(), "it was used up");
+
+    std::fs::write(&file, "probe.frist").unwrap();
+    let refused = run();
+    assert_eq!(refused.status.signal(), Some(6));
+    assert!(text(&refused).1.contains("no fault point \"probe.frist\""));
 }
