@@ -15,7 +15,7 @@
 //! | [`guest`] | machines with a kernel of their own |
 //! | [`powercut`] | disks that lose power |
 //! | [`machine`] | any init as process 1, in namespaces |
-//! | [`peer`] | systemd in such a machine, to stand beside |
+//! | [`muster`], [`peer`] | Muster in such a machine, and systemd, to stand beside |
 //!
 //! # Invariants
 //! - Every rig owns what it makes, and dropping it takes that away, also when the test panics.
@@ -104,6 +104,7 @@ pub mod guest;
 mod knobs;
 pub mod leaks;
 pub mod machine;
+pub mod muster;
 pub mod net;
 pub mod oci;
 pub mod peer;

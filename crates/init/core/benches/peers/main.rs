@@ -1,0 +1,229 @@
+//! Muster and systemd side by side: the same units on the same kernel, each as process 1 of a machine of its own, in one run.
+//!
+//! `cargo bench --bench peers` prints a table with both, the ratio, and whether Muster reaches what it is to reach. Words on
+//! the command line choose rows by their beginning (`cargo bench --bench peers -- respawn`). Needs root.
+
+mod manager;
+mod measure;
+mod table;
+mod workload;
+
+use std::time::Duration;
+
+use muster_lab::machine::Build;
+use muster_lab::muster;
+
+use crate::manager::{Manager, Outcome};
+use crate::table::{Figure, Row, Target};
+use crate::workload::Workload;
+
+const ONESHOTS: usize = 1000;
+const LOADED: usize = 2500;
+/// Of runs whose time is what counts, the best is taken.
+const RUNS: usize = 3;
+
+fn main() -> Outcome<()> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: peers: not root");
+        return Ok(());
+    }
+    // Cargo adds words of its own.
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    let bench = Bench {
+        systemd: Manager::Systemd,
+        muster: Manager::Muster(muster::programs(Build::Bench, &[])?),
+        wanted,
+    };
+    let mut rows = Vec::new();
+    for part in [
+        Bench::starts,
+        Bench::memory_and_reload,
+        Bench::respawn,
+        Bench::crash,
+    ] {
+        rows.extend(part(&bench)?);
+    }
+    table::print(&rows);
+    let missed: Vec<&str> = rows
+        .iter()
+        .filter(|row| row.met() != Some(true))
+        .map(|row| row.what)
+        .collect();
+    if !missed.is_empty() {
+        println!("not reached: {}", missed.join("; "));
+    }
+    Ok(())
+}
+
+struct Bench {
+    systemd: Manager,
+    muster: Manager,
+    wanted: Vec<String>,
+}
+
+impl Bench {
+    fn wants(&self, word: &str) -> bool {
+        self.wanted.is_empty()
+            || self
+                .wanted
+                .iter()
+                .any(|wanted| word.starts_with(wanted.as_str()))
+    }
+
+    /// Measures both, one after the other. A peer that cannot be measured leaves its reason in the table.
+    fn both<T>(
+        &self,
+        measure: impl Fn(&Manager) -> Outcome<T>,
+    ) -> (Result<T, String>, Result<T, String>) {
+        let try_one = |manager: &Manager| {
+            measure(manager).map_err(|error| {
+                eprintln!("{}: {error}", manager.name());
+                "failed".to_owned()
+            })
+        };
+        (try_one(&self.systemd), try_one(&self.muster))
+    }
+
+    fn starts(&self) -> Outcome<Vec<Row>> {
+        let mut rows = Vec::new();
+        let both =
+            |workload: &Workload| self.both(|manager| measure::best_start(manager, workload, RUNS));
+        if self.wants("flat") {
+            let (systemd, muster) = both(&workload::flat(ONESHOTS));
+            let wall = |start: &measure::Start| Figure::Time(start.wall);
+            let cpu = |start: &measure::Start| Figure::Time(start.cpu / 1000);
+            rows.push(Row {
+                what: "1000 flat oneshots",
+                bare: Some(Figure::Time(measure::best_bare(ONESHOTS, RUNS)?)),
+                systemd: systemd.as_ref().map(wall).map_err(Clone::clone),
+                muster: muster.as_ref().map(wall).map_err(Clone::clone),
+                target: Target {
+                    times_better: Some(4.0),
+                    ..at_most_ms(470)
+                },
+            });
+            rows.push(Row {
+                what: "manager's CPU per oneshot",
+                bare: None,
+                systemd: systemd.as_ref().map(cpu).map_err(Clone::clone),
+                muster: muster.as_ref().map(cpu).map_err(Clone::clone),
+                target: Target {
+                    at_most: Figure::Time(Duration::from_micros(200)),
+                    times_better: None,
+                },
+            });
+        }
+        let mut simple = |what, workload: &Workload, target| {
+            let (systemd, muster) = both(workload);
+            let wall = |start: measure::Start| Figure::Time(start.wall);
+            rows.push(Row {
+                what,
+                bare: None,
+                systemd: systemd.map(wall),
+                muster: muster.map(wall),
+                target,
+            });
+        };
+        if self.wants("layers") {
+            simple(
+                "1000 oneshots in layers of 10",
+                &workload::layers(100, 10),
+                at_most_ms(600),
+            );
+        }
+        if self.wants("daemons") {
+            simple(
+                "500 daemons in layers of 20",
+                &workload::daemons(25, 20),
+                at_most_ms(300),
+            );
+        }
+        Ok(rows)
+    }
+
+    fn memory_and_reload(&self) -> Outcome<Vec<Row>> {
+        if !self.wants("memory") && !self.wants("reload") {
+            return Ok(Vec::new());
+        }
+        let (systemd, muster) = self.both(|manager| measure::loaded(manager, LOADED));
+        let row = |what, figure: fn(&measure::Loaded) -> Figure, target| Row {
+            what,
+            bare: None,
+            systemd: systemd.as_ref().map(figure).map_err(Clone::clone),
+            muster: muster.as_ref().map(figure).map_err(Clone::clone),
+            target,
+        };
+        let bytes = |at_most| Target {
+            at_most: Figure::Bytes(at_most),
+            times_better: None,
+        };
+        Ok(vec![
+            row(
+                "memory, idle",
+                |loaded| Figure::Bytes(loaded.idle),
+                bytes(3_000_000),
+            ),
+            row(
+                "memory per loaded unit",
+                |loaded| Figure::Bytes(per_unit(loaded)),
+                bytes(2_000),
+            ),
+            row(
+                "daemon-reload, 2500 units",
+                |loaded| Figure::Time(loaded.reload),
+                at_most_ms(150),
+            ),
+            row(
+                "daemon-reload, one of them changed",
+                |loaded| Figure::Time(loaded.reload_changed),
+                at_most_ms(150),
+            ),
+        ])
+    }
+
+    fn respawn(&self) -> Outcome<Vec<Row>> {
+        if !self.wants("respawn") {
+            return Ok(Vec::new());
+        }
+        let (systemd, muster) = self.both(measure::respawn);
+        Ok(vec![Row {
+            what: "killed to running again, median",
+            bare: None,
+            systemd: systemd.map(Figure::Time),
+            muster: muster.map(Figure::Time),
+            target: at_most_ms(3),
+        }])
+    }
+
+    fn crash(&self) -> Outcome<Vec<Row>> {
+        if !self.wants("crash") {
+            return Ok(Vec::new());
+        }
+        let (systemd, muster) =
+            self.both(|manager| measure::crash(manager, &workload::daemons(25, 20)));
+        let flat = |away: Result<Result<Duration, String>, String>| {
+            away.and_then(|away| away).map(Figure::Time)
+        };
+        Ok(vec![Row {
+            what: "manager killed, 500 daemons running",
+            bare: None,
+            systemd: flat(systemd),
+            muster: flat(muster),
+            target: at_most_ms(50),
+        }])
+    }
+}
+
+fn at_most_ms(milliseconds: u64) -> Target {
+    Target {
+        at_most: Figure::Time(Duration::from_millis(milliseconds)),
+        times_better: None,
+    }
+}
+
+fn per_unit(loaded: &measure::Loaded) -> u64 {
+    loaded.loaded.saturating_sub(loaded.idle) / LOADED as u64
+}

@@ -1,0 +1,176 @@
+//! What is measured, each on a machine of its own.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use muster_lab::machine::Machine;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::manager::{Manager, Outcome};
+use crate::workload::{self, Workload};
+
+/// How many programs are started before the oldest is waited for.
+const IN_FLIGHT: usize = 64;
+const RESPAWNS: usize = 51;
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long a start took, and what the manager spent on it.
+pub(crate) struct Start {
+    pub(crate) wall: Duration,
+    pub(crate) cpu: Duration,
+}
+
+pub(crate) fn start(manager: &Manager, workload: &Workload) -> Outcome<Start> {
+    let machine = manager.boot(Some(workload))?;
+    let before = manager.cpu_time(&machine)?;
+    let wall = manager.timed(&machine, &["start", workload.target])?;
+    let cpu = manager.cpu_time(&machine)? - before;
+    Ok(Start { wall, cpu })
+}
+
+/// The best of a few: what disturbs a run only makes it longer.
+pub(crate) fn best_start(manager: &Manager, workload: &Workload, runs: usize) -> Outcome<Start> {
+    let mut best: Option<Start> = None;
+    for _ in 0..runs {
+        let run = start(manager, workload)?;
+        if best.as_ref().is_none_or(|best| run.wall < best.wall) {
+            best = Some(run);
+        }
+    }
+    best.ok_or_else(|| "no run".into())
+}
+
+/// The same programs without any manager, the best of a few runs.
+pub(crate) fn best_bare(count: usize, runs: usize) -> Outcome<Duration> {
+    let times = (0..runs)
+        .map(|_| bare_spawns(count))
+        .collect::<Outcome<Vec<_>>>()?;
+    times.into_iter().min().ok_or_else(|| "no run".into())
+}
+
+fn bare_spawns(count: usize) -> Outcome<Duration> {
+    let started = Instant::now();
+    let mut running: Vec<Child> = Vec::with_capacity(IN_FLIGHT);
+    for _ in 0..count {
+        if running.len() == IN_FLIGHT {
+            running.remove(0).wait()?;
+        }
+        running.push(Command::new("/bin/true").spawn()?);
+    }
+    for mut child in running {
+        child.wait()?;
+    }
+    Ok(started.elapsed())
+}
+
+/// Memory of a manager that has nothing to do, and of one that knows many units; and what a reload takes then.
+pub(crate) struct Loaded {
+    pub(crate) idle: u64,
+    pub(crate) loaded: u64,
+    pub(crate) reload: Duration,
+    pub(crate) reload_changed: Duration,
+}
+
+pub(crate) fn loaded(manager: &Manager, count: usize) -> Outcome<Loaded> {
+    let idle = manager.resident_bytes(&manager.boot(None)?)?;
+    let workload = workload::loaded(count);
+    let machine = manager.boot(Some(&workload))?;
+    manager.timed(&machine, &["start", workload.target])?;
+    let loaded = manager.resident_bytes(&machine)?;
+    let reload = (0..3)
+        .map(|_| manager.timed(&machine, &["daemon-reload"]))
+        .collect::<Outcome<Vec<_>>>()?;
+    machine.write(
+        "/etc/systemd/system/loaded-0.service.d/x.conf",
+        "[Unit]\nDescription=Changed\n",
+    )?;
+    let reload_changed = manager.timed(&machine, &["daemon-reload"])?;
+    Ok(Loaded {
+        idle,
+        loaded,
+        reload: reload.into_iter().min().unwrap_or_default(),
+        reload_changed,
+    })
+}
+
+/// The median time from killing a daemon to the next one running.
+pub(crate) fn respawn(manager: &Manager) -> Outcome<Duration> {
+    let workload = workload::respawning();
+    let machine = manager.boot(Some(&workload))?;
+    manager.timed(&machine, &["start", workload.target])?;
+    let group = machine
+        .cgroup()
+        .ok_or("no control groups")?
+        .join("system.slice/respawn.service");
+    let mut times = Vec::new();
+    let mut running = wait_for_sleep(&group, None)?;
+    for _ in 0..RESPAWNS {
+        let killed = Instant::now();
+        kill_process(running, Signal::KILL)?;
+        running = wait_for_sleep(&group, Some(running))?;
+        times.push(killed.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2])
+}
+
+/// Waits for a process of the group, other than `old`, that has become the daemon.
+fn wait_for_sleep(group: &Path, old: Option<Pid>) -> Outcome<Pid> {
+    let until = Instant::now() + DEADLINE;
+    while Instant::now() < until {
+        // The group goes and comes between two runs.
+        let members = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        let pids = members
+            .lines()
+            .filter_map(|line| Pid::from_raw(line.parse().ok()?));
+        for pid in pids.filter(|pid| Some(*pid) != old) {
+            let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
+            if name.is_ok_and(|name| name == "sleep\n") {
+                return Ok(pid);
+            }
+        }
+    }
+    Err("the daemon was not started again".into())
+}
+
+/// How long a manager is away that was killed while daemons run, or why it does not come back.
+pub(crate) fn crash(manager: &Manager, workload: &Workload) -> Outcome<Result<Duration, String>> {
+    let machine = manager.boot(Some(workload))?;
+    manager.timed(&machine, &["start", workload.target])?;
+    let daemons = daemons_of(&machine)?;
+    // The process that has the state: the only one, or the one that is started again.
+    let managers = manager.processes(&machine)?;
+    let victim = managers
+        .last()
+        .and_then(|process| Pid::from_raw(process.host_pid));
+    let killed = Instant::now();
+    kill_process(victim.ok_or("no manager")?, Signal::KILL)?;
+    if manager
+        .timed(&machine, &["is-active", workload.target])
+        .is_err()
+    {
+        return Ok(Err("the machine is gone".to_owned()));
+    }
+    let away = killed.elapsed();
+    let after = daemons_of(&machine)?;
+    if after != daemons {
+        let same = after.intersection(&daemons).count();
+        return Ok(Err(format!(
+            "{same} of {} daemons are the same",
+            daemons.len()
+        )));
+    }
+    Ok(Ok(away))
+}
+
+/// The daemons of a machine, by what names a process for good.
+fn daemons_of(machine: &Machine) -> Outcome<BTreeSet<(i32, u64)>> {
+    let processes = machine.processes()?.into_iter();
+    let daemons = processes.filter(|process| process.name == "sleep");
+    Ok(daemons
+        .map(|process| (process.host_pid, process.start_time))
+        .collect())
+}
