@@ -51,6 +51,16 @@ pub struct SubmitReply {
     pub reason: String,
     /// The unit's run.
     pub invocation: String,
+    /// How its main process ended: exited, killed, dumped; empty while it runs or where there is none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub exit_code: String,
+    /// Its exit status or signal.
+    pub exit_status: i32,
+    /// Microseconds that the run took, once it ended.
+    pub runtime: u64,
+    /// Processor time of the run in microseconds, if counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u64>,
 }
 
 /// Wait for a job that somebody else may have queued; replies with [`SubmitReply`].
