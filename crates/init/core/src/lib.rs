@@ -1,1 +1,48 @@
-//! muster-core.
+//! `muster-core`: the service manager that runs, recovers and explains itself.
+//!
+//! The engine ([`muster_engine`]) decides; this crate is its hands and its memory. One thread, one epoll loop, no async
+//! runtime. Every system call is behind [`platform::Platform`].
+//!
+//! ```text
+//!   muster-init ---exits, signals, kept descriptors---> +---------------------------------------------+
+//!   sctl ---------varlink calls------------------------> |  Core                                       |
+//!   services -----sd_notify----------------------------> |   input -> record (memfd) -> engine.apply   |
+//!   kernel -------mounts, uevents, inotify, timers-----> |            -> actions -> Platform           |
+//!                                                        +---------------------------------------------+
+//! ```
+//!
+//! # Entry points
+//! - [`Core::begin`] takes what `muster-init` kept and either boots or recovers; [`Core::run`] is the loop.
+//! - [`Core::push`] is the only way in: an input is recorded, then applied, then its actions are carried out.
+//!
+//! # Survival
+//! - [`record`]: the state is a snapshot and a log of events in a memfd that `muster-init` keeps. An event is appended
+//!   before it is applied, and so before anything is done about it.
+//! - [`memory`]: what core itself remembers (runs of commands, ended jobs, environment), folded from the same events.
+//! - [`recover`]: replay, and finishing the actions that nobody finished. An action whose outcome is in the log was carried
+//!   out; a spawn whose outcome is not is looked up in the slot that the kernel itself fills in.
+//! - A state that cannot be read is set aside and rebuilt from what runs.
+//!
+//! # Invariants
+//! - Nothing is done that is not recorded first; what is recorded twice is done once.
+//! - No call blocks: descriptors are non-blocking, files are small and local, everything slow is a process of its own.
+//! - A unit's processes are in its cgroup and in a session of their own; they are children of `muster-init`.
+//!
+//! # Deliberately absent
+//! Deciding about units (the engine's), reaping and keeping descriptors (`muster-init`'s), writing logs (`muster-logd`'s),
+//! name services and sandboxes (helpers', in processes of their own).
+
+pub mod context;
+pub mod control;
+pub mod core;
+mod execute;
+mod journal_feed;
+pub mod memory;
+pub mod notify;
+pub mod options;
+pub mod platform;
+pub mod record;
+pub mod recover;
+pub mod units;
+
+pub use crate::core::Core;

@@ -358,6 +358,11 @@ pub enum Input {
         /// How.
         status: ExitStatus,
     },
+    /// The state was lost, and the unit's cgroup was found to have processes: the unit is up, as if it had been started.
+    Found {
+        /// The process that it seems to stand for.
+        main: Option<Process>,
+    },
     /// Nothing is left in the unit's cgroup. Also the answer to [`Output::Kill`] of [`KillScope::All`] that found nobody.
     CgroupEmpty,
     /// The kernel killed something in the unit's cgroup for memory.

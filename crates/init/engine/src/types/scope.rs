@@ -91,6 +91,10 @@ impl Scope {
                 tools.log(Severity::Error, "None of its processes could be taken in.");
                 self.enter_dead(Outcome::Resources, tools);
             }
+            (Input::Found { .. }, Dead | Failed) => {
+                self.outcome = Outcome::Success;
+                self.state = Running;
+            }
             (Input::Abandon, Running) => self.state = Abandoned,
             (Input::Stop, StartChown | Running | Abandoned) => {
                 self.enter_signal(Force::Terminate, Outcome::Success, spec, tools);

@@ -269,6 +269,7 @@ impl Service {
             Input::Spawned { role, process } => act.spawned(role, process),
             Input::SpawnFailed { role, error } => act.spawn_failed(role, &error),
             Input::Exited { pid, status } => act.exited(pid, status),
+            Input::Found { main } => act.found(main),
             Input::CgroupEmpty => act.cgroup_empty(),
             Input::OomKill => act.oom_kill(),
             Input::Notified(message) => act.notified(&message),

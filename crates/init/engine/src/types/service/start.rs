@@ -3,7 +3,7 @@
 use super::{Act, ServiceState};
 use crate::ids::{Span, Time};
 use crate::protocol::{
-    CommandRef, DeadlineKind, ExecKind, KillScope, Outcome, Output, Process, Role,
+    CommandRef, DeadlineKind, ExecKind, KillScope, Outcome, Output, Process, Role, Severity,
 };
 use crate::spec::ServiceType;
 
@@ -190,6 +190,21 @@ impl Act<'_> {
             self.arm(DeadlineKind::RuntimeMax, self.spec.runtime_max);
             self.begin_health_checks();
         }
+    }
+
+    /// Its processes outlived the memory of how they came to be. It is taken to be ready: nobody knows better.
+    pub(super) fn found(&mut self, main: Option<Process>) {
+        if !self.service.is_resting() {
+            return;
+        }
+        self.service.populated = true;
+        self.service.ready = true;
+        self.service.bus_owned = true;
+        self.service.outcome = Outcome::Success;
+        self.service.main = main;
+        self.service.up_since = self.context.now.monotonic;
+        self.log(Severity::Warning, "It was found running and is looked after again.");
+        self.enter_running_or_stop(Outcome::Success);
     }
 
     /// Running while something is alive; else exited or on the way down.

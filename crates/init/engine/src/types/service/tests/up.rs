@@ -245,3 +245,16 @@ fn with_exit_type_cgroup_the_last_process_decides() {
     world.processes.clear();
     world.report_empty().ended("dead", Outcome::Success);
 }
+
+#[test]
+fn what_is_found_running_after_a_lost_state_is_looked_after_again() {
+    let mut world = of_type(ServiceType::Notify);
+    let main = world.process();
+    world.give(Input::Found {
+        main: Some(main.clone()),
+    });
+    world.is("running");
+    assert!(world.asked.is_empty(), "nothing is started");
+    world.give(Input::Found { main: None }).is("running");
+    world.stop().is("stop-sigterm");
+}

@@ -1,0 +1,76 @@
+//! Ends of processes, and of everybody in a cgroup.
+
+use muster_engine::ids::UnitId;
+use muster_engine::protocol::{ExitStatus, Input};
+use muster_handover::Exit;
+
+use super::Core;
+
+const SIGKILL: u8 = 9;
+
+/// How a process ended, from what the kernel reports.
+fn status_of(exit: &Exit) -> ExitStatus {
+    let small = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+    match (exit.outcome.code(), exit.outcome.signal()) {
+        (_, Some(signal)) if exit.outcome.dumped_core() => ExitStatus::Core(small(signal)),
+        (_, Some(signal)) => ExitStatus::Signal(small(signal)),
+        (code, None) => ExitStatus::Code(small(code.unwrap_or(255))),
+    }
+}
+
+impl Core {
+    /// A child of `muster-init` ended. What is nobody's main or helper process is of no interest by itself.
+    pub(crate) fn exited(&mut self, exit: Exit) {
+        let pid = u32::try_from(exit.pid).unwrap_or_default();
+        if let Some(unit) = self.processes.remove(&pid) {
+            let status = status_of(&exit);
+            self.before_exit(unit);
+            if status == ExitStatus::Signal(SIGKILL) {
+                self.look_for_oom(unit);
+            }
+            self.tell(unit, Input::Exited { pid, status });
+        }
+        self.platform.forget(pid);
+        self.platform.acknowledge(exit.seq);
+    }
+
+    /// The kernel's killings count from the moment the cgroup was made, and that is made for each run.
+    fn look_for_oom(&mut self, unit: UnitId) {
+        let cgroup = self.cgroup_of(unit);
+        if self.platform.oom_kills(&cgroup) > 0 {
+            self.tell(unit, Input::OomKill);
+        }
+    }
+
+    /// Watched cgroups changed.
+    pub(super) fn look_at_cgroups(&mut self) {
+        let mut changed = Vec::new();
+        self.platform.emptied(&mut changed);
+        for path in changed {
+            if self.platform.is_populated(&path) {
+                continue;
+            }
+            self.platform.unwatch_cgroup(&path);
+            if let Some(unit) = self.cgroups.remove(&path) {
+                self.tell(unit, Input::CgroupEmpty);
+            }
+        }
+    }
+
+    /// Reports the moment when nobody is left in a unit's cgroup; at once, if that is so already.
+    pub(crate) fn await_empty(&mut self, unit: UnitId) {
+        let path = self.cgroup_of(unit);
+        if self.cgroups.contains_key(&path) {
+            return;
+        }
+        let watched = self.platform.watch_cgroup(&path).is_ok();
+        if !self.platform.is_populated(&path) {
+            if watched {
+                self.platform.unwatch_cgroup(&path);
+            }
+            self.tell(unit, Input::CgroupEmpty);
+        } else if watched {
+            self.cgroups.insert(path, unit);
+        }
+    }
+}

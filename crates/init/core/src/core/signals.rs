@@ -1,0 +1,52 @@
+//! Signals that `muster-init` got and passed on.
+
+use muster_engine::job::{JobMode, JobVerb};
+use muster_engine::protocol::Severity;
+use muster_handover::Signal;
+
+use super::Core;
+
+const SIGHUP: u32 = 1;
+const SIGINT: u32 = 2;
+const SIGTERM: u32 = 15;
+const SIGWINCH: u32 = 28;
+const SIGPWR: u32 = 30;
+/// The first of the signals that have no meaning of their own.
+const SIGRTMIN: u32 = 34;
+
+impl Core {
+    /// Does what systemd's manager does for the same signal. A supervisor beside another init ends by SIGTERM and SIGINT.
+    pub(super) fn signalled(&mut self, signal: Signal) {
+        let start = |unit| (unit, JobMode::ReplaceIrreversibly);
+        let (unit, mode) = match signal.number {
+            SIGHUP => {
+                self.reload_units();
+                return;
+            }
+            SIGINT | SIGTERM if self.supervised => start("exit.target"),
+            SIGINT => start("ctrl-alt-del.target"),
+            SIGTERM => start("poweroff.target"),
+            SIGWINCH => ("kbrequest.target", JobMode::Replace),
+            SIGPWR => ("sigpwr.target", JobMode::Replace),
+            number => match number.checked_sub(SIGRTMIN) {
+                Some(0) => ("default.target", JobMode::Isolate),
+                Some(1) => ("rescue.target", JobMode::Isolate),
+                Some(2) => ("emergency.target", JobMode::Isolate),
+                Some(3) => start("halt.target"),
+                Some(4) => start("poweroff.target"),
+                Some(5) => start("reboot.target"),
+                Some(6) => start("kexec.target"),
+                _ => {
+                    let message = format!("Signal {number} means nothing to the manager.");
+                    return self.say(Severity::Info, None, &message);
+                }
+            },
+        };
+        let message = format!(
+            "Signal {} came from process {}.",
+            signal.number, signal.sender
+        );
+        self.say(Severity::Notice, None, &message);
+        self.want(unit, JobVerb::Start, mode);
+    }
+}

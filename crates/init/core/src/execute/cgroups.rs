@@ -1,0 +1,163 @@
+//! Cgroups of units: paths, signals, removal.
+
+use muster_cgroup::CgroupPath;
+use muster_engine::ids::UnitId;
+use muster_engine::protocol::{Input, KillScope, Role, Severity};
+use muster_engine::types::Machine;
+
+use crate::core::Core;
+
+pub(crate) const SIGHUP: u8 = 1;
+pub(crate) const SIGKILL: u8 = 9;
+pub(crate) const SIGCONT: u8 = 18;
+
+/// The path of a unit's cgroup: nested slices, then the unit. Empty for the root slice.
+pub(crate) fn path_of(unit: &str, slice: &str) -> Box<str> {
+    let path = if unit.ends_with(".slice") {
+        CgroupPath::of_slice(unit)
+    } else if slice.is_empty() {
+        CgroupPath::root().child(unit)
+    } else {
+        CgroupPath::in_slice(slice, unit)
+    };
+    // The loader lets no name through that cannot be a file name.
+    path.map_or_else(|_| unit.into(), |path| path.as_str().into())
+}
+
+impl Core {
+    /// Sends a signal to some or all of a unit's processes.
+    pub(crate) fn kill(
+        &mut self,
+        unit: UnitId,
+        scope: KillScope,
+        signal: u8,
+        and_continue: bool,
+        and_hangup: bool,
+    ) {
+        let role = match scope {
+            KillScope::All => return self.kill_all(unit, signal, and_continue, and_hangup),
+            KillScope::Main => Role::Main,
+            KillScope::Control => Role::Control,
+            KillScope::Probe => Role::Probe,
+        };
+        let Some(record) = self.engine.get(unit) else {
+            return;
+        };
+        let mut processes = record.machine.processes();
+        let Some(pid) = processes.find_map(|(of, process)| (of == role).then_some(process.pid))
+        else {
+            return;
+        };
+        for signal in signals(signal, and_continue, and_hangup) {
+            // Whoever is gone is reported as gone by muster-init.
+            let _ = self.platform.signal(pid, signal);
+        }
+    }
+
+    fn kill_all(&mut self, unit: UnitId, signal: u8, and_continue: bool, and_hangup: bool) {
+        let path = self.cgroup_of(unit);
+        // Most units have nobody left at this point, and an empty cgroup can be removed: that is the cheapest question.
+        if !matches!(
+            self.machine_of(unit),
+            Some(Machine::Scope(_) | Machine::Slice(_))
+        ) && self.platform.remove_cgroup(&path)
+        {
+            return self.tell(unit, Input::CgroupEmpty);
+        }
+        let mut found = false;
+        for signal in signals(signal, and_continue, and_hangup) {
+            match self.platform.kill_cgroup(&path, signal) {
+                Ok(some) => found |= some,
+                Err(error) => {
+                    let message = format!("Cannot send signal {signal} to its processes: {error}");
+                    self.say(Severity::Warning, Some(unit), &message);
+                }
+            }
+        }
+        if found {
+            self.await_empty(unit);
+        } else {
+            self.tell(unit, Input::CgroupEmpty);
+        }
+    }
+
+    fn machine_of(&self, unit: UnitId) -> Option<&Machine> {
+        self.engine.get(unit).map(|record| &record.machine)
+    }
+
+    /// Makes the cgroup of a slice or of a scope; a scope's processes are moved in.
+    pub(crate) fn make_cgroup(&mut self, unit: UnitId) {
+        let path = self.cgroup_of(unit);
+        let made = self.platform.make_cgroup(&path);
+        if let Err(error) = made {
+            let message = format!("Cannot make its cgroup {path}: {error}");
+            self.say(Severity::Error, Some(unit), &message);
+            return self.tell_gone(unit);
+        }
+        if matches!(self.machine_of(unit), Some(Machine::Scope(_))) {
+            self.attach_scope(unit, &path);
+        }
+    }
+
+    fn attach_scope(&mut self, unit: UnitId, path: &str) {
+        let pids = self.control.scope_processes(unit);
+        match self.platform.attach(path, &pids) {
+            Ok(()) => {
+                self.tell(unit, Input::Attached);
+                self.await_empty(unit);
+            }
+            Err(error) => {
+                let message = format!("Cannot move processes into its cgroup {path}: {error}");
+                self.say(Severity::Error, Some(unit), &message);
+                self.tell_gone(unit);
+            }
+        }
+    }
+
+    /// Nobody is left: the cgroup, the log stream and the run's traces go.
+    pub(crate) fn release_cgroup(&mut self, unit: UnitId) {
+        let path = self.cgroup_of(unit);
+        if self.cgroups.remove(&path).is_some() {
+            self.platform.unwatch_cgroup(&path);
+        }
+        // One that still has processes stays; whoever starts the unit again finds it.
+        self.platform.remove_cgroup(&path);
+        self.close_stream(unit);
+    }
+}
+
+/// A signal and those that go with it.
+fn signals(signal: u8, and_continue: bool, and_hangup: bool) -> impl Iterator<Item = u8> {
+    [
+        Some(signal),
+        (and_hangup && signal != SIGKILL).then_some(SIGHUP),
+        (and_continue && signal != SIGKILL && signal != SIGCONT).then_some(SIGCONT),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_nest_by_their_dashes() {
+        assert_eq!(
+            &*path_of("a.service", "system.slice"),
+            "system.slice/a.service"
+        );
+        assert_eq!(&*path_of("a.service", "-.slice"), "a.service");
+        assert_eq!(&*path_of("a.service", ""), "a.service");
+        assert_eq!(
+            &*path_of("g@1.service", "system-g.slice"),
+            "system.slice/system-g.slice/g@1.service"
+        );
+        assert_eq!(
+            &*path_of("a-b-c.slice", "a-b.slice"),
+            "a.slice/a-b.slice/a-b-c.slice"
+        );
+        assert_eq!(&*path_of("-.slice", ""), "");
+        assert_eq!(&*path_of("cpu.service", "-.slice"), "_cpu.service");
+    }
+}

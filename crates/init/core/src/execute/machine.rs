@@ -1,0 +1,209 @@
+//! What concerns the machine as a whole: states, jobs, emergencies, shutdown.
+
+use muster_engine::event::{Answer, What};
+use muster_engine::ids::{JobId, RequestId, UnitId};
+use muster_engine::job::{JobMode, JobResult, JobType, JobVerb};
+use muster_engine::protocol::{ActiveState, Severity};
+use muster_engine::spec::EmergencyAction;
+use muster_handover::ShutdownKind;
+use muster_unit_file::name::UnitName;
+
+use crate::core::{Core, Ending};
+use crate::units::Reloaded;
+
+/// Targets that end the machine: from the moment one is wanted, nothing is restarted any more.
+const ENDINGS: [&str; 7] = [
+    "shutdown.target",
+    "poweroff.target",
+    "reboot.target",
+    "halt.target",
+    "kexec.target",
+    "exit.target",
+    "soft-reboot.target",
+];
+
+impl Core {
+    pub(super) fn answer(&mut self, request: RequestId, answer: &Answer) {
+        if let Answer::Refused(refusal) = answer
+            && !self.control.is_waiting(request)
+        {
+            let message = format!("A job that the manager wanted was refused: {refusal}");
+            self.say(Severity::Warning, None, &message);
+        }
+        self.control_answer(request, answer);
+    }
+
+    pub(super) fn job_added(&mut self, job: JobId) {
+        let Some(queued) = self.engine.job(job) else {
+            return;
+        };
+        let name = &self.engine.unit(queued.unit).name;
+        if queued.job_type == JobType::Start && ENDINGS.contains(&&**name) {
+            self.push(What::ShutdownBegun);
+        }
+        self.control_job_added(job);
+    }
+
+    pub(super) fn job_ended(
+        &mut self,
+        job: JobId,
+        unit: UnitId,
+        kind: JobType,
+        result: JobResult,
+        waiters: &[RequestId],
+    ) {
+        self.tell_of_job(job, unit, kind, result);
+        self.control_job_ended(job, unit, kind, result, waiters);
+    }
+
+    /// The lines that an operator knows: Started, Stopped, Failed to start.
+    fn tell_of_job(&mut self, job: JobId, unit: UnitId, kind: JobType, result: JobResult) {
+        let Some(record) = self.engine.get(unit) else {
+            return;
+        };
+        let spec = record.spec.as_ref();
+        let description = spec
+            .map_or(&*record.name, |spec| &*spec.description)
+            .to_owned();
+        let name = record.name.clone();
+        let (severity, message) = match (kind, result) {
+            (JobType::Start, JobResult::Done) => {
+                (Severity::Info, format!("Started {name} - {description}."))
+            }
+            (JobType::Stop, JobResult::Done) => {
+                (Severity::Info, format!("Stopped {name} - {description}."))
+            }
+            (JobType::Reload, JobResult::Done) => {
+                (Severity::Info, format!("Reloaded {name} - {description}."))
+            }
+            (JobType::Restart, JobResult::Done) => return,
+            (_, JobResult::Done | JobResult::Canceled | JobResult::Skipped) => return,
+            (kind, JobResult::Timeout) => (
+                Severity::Error,
+                format!(
+                    "Timed out waiting for {} of {name} - {description}.",
+                    kind.as_str()
+                ),
+            ),
+            (kind, JobResult::Dependency) => (
+                Severity::Error,
+                format!(
+                    "Dependency failed: the {} of {name} - {description} was given up.",
+                    kind.as_str()
+                ),
+            ),
+            (kind, result) => (
+                Severity::Error,
+                format!(
+                    "Failed to {} {name} - {description} ({}).",
+                    kind.as_str(),
+                    result.as_str()
+                ),
+            ),
+        };
+        let invocation = record.invocation;
+        let fields = vec![
+            format!("JOB_ID={job}").into(),
+            format!("JOB_TYPE={}", kind.as_str()).into(),
+            format!("JOB_RESULT={}", result.as_str()).into(),
+        ];
+        let now = self.now();
+        self.logs
+            .say_with(now, severity, Some((name, invocation)), &message, fields);
+    }
+
+    pub(super) fn state_changed(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
+        self.control_state_changed(unit, old, new);
+        if new == ActiveState::Failed {
+            let Some(record) = self.engine.get(unit) else {
+                return;
+            };
+            let outcome = record.machine.outcome().as_str();
+            let message = format!("{} failed with result '{outcome}'.", record.name);
+            self.say(Severity::Warning, Some(unit), &message);
+        }
+    }
+
+    /// Something that a unit's settings want for the whole machine.
+    pub(super) fn emergency(&mut self, action: EmergencyAction, unit: UnitId, reason: &str) {
+        let message = format!("{reason}: {action:?} of the whole machine.");
+        self.say(Severity::Error, Some(unit), &message);
+        let argument = self.reboot_argument(unit);
+        match action {
+            EmergencyAction::None => {}
+            EmergencyAction::Reboot => self.begin_shutdown("reboot.target"),
+            EmergencyAction::Poweroff => self.begin_shutdown("poweroff.target"),
+            EmergencyAction::Exit => self.begin_shutdown("exit.target"),
+            EmergencyAction::RebootForce | EmergencyAction::RebootImmediate => {
+                self.end_machine(ShutdownKind::Reboot {
+                    argument: &argument,
+                });
+            }
+            EmergencyAction::PoweroffForce | EmergencyAction::PoweroffImmediate => {
+                self.end_machine(ShutdownKind::PowerOff);
+            }
+            EmergencyAction::ExitForce => {
+                let code = self.exit_code(unit);
+                self.end_machine(ShutdownKind::Exit { code });
+            }
+        }
+    }
+
+    fn reboot_argument(&mut self, unit: UnitId) -> String {
+        let Some(name) = self.name_of(unit) else {
+            return String::new();
+        };
+        let config = self.units.config(&name);
+        config
+            .reactions
+            .reboot_argument
+            .as_deref()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    /// The exit status that goes with the end: what the unit states, else what was asked for.
+    fn exit_code(&mut self, unit: UnitId) -> u8 {
+        let stated = self.name_of(unit).and_then(|name| {
+            let config = self.units.config(&name);
+            config.reactions.success_action_exit_status
+        });
+        stated.map_or(self.control.exit_code(), |code| code.0)
+    }
+
+    /// Stops units in order; a service at the end of the transaction ends the machine.
+    pub(crate) fn begin_shutdown(&mut self, target: &str) {
+        self.want(target, JobVerb::Start, JobMode::ReplaceIrreversibly);
+    }
+
+    /// Hands the machine to `muster-init` to be ended.
+    pub(crate) fn end_machine(&mut self, how: ShutdownKind<'_>) {
+        self.feed_logs();
+        // Without init nobody could end the machine; the loop finds the broken link by itself.
+        let _ = self.platform.flush();
+        if self.platform.shutdown(how).is_ok() {
+            self.ending = Some(Ending::Shutdown);
+        }
+    }
+
+    /// Reads unit files again, those that changed.
+    pub(crate) fn reload_units(&mut self) -> Reloaded {
+        let names: Vec<UnitName> = self
+            .engine
+            .units()
+            .filter_map(|(_, record)| UnitName::new(&record.name).ok())
+            .collect();
+        self.memory.loading.0 = self.now();
+        self.refresh_host();
+        let mut done = self.units.reload(names);
+        if !done.gone.is_empty() {
+            self.push(What::Unloaded(done.gone.clone()));
+        }
+        if !done.loaded.is_empty() {
+            self.push(What::Loaded(std::mem::take(&mut done.loaded)));
+        }
+        self.memory.loading.1 = self.now();
+        self.control_reloaded();
+        done
+    }
+}

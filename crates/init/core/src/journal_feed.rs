@@ -1,0 +1,238 @@
+//! The way to `muster-logd`: streams of services and core's own lines, never waiting for anybody.
+//!
+//! Messages that the feed does not take wait here, so many and no more; what does not fit is counted and the count is
+//! handed over. Streams are never dropped: a service's output waits in its own socket.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use muster_control::feed::{FeedMessage, LOGD_UNIT, LogLine, Stream};
+use muster_engine::ids::{Clock, InvocationId, UnitId};
+use muster_engine::protocol::Severity;
+
+use crate::core::Core;
+use crate::platform::Platform;
+
+/// Lines that wait at most.
+const BACKLOG: usize = 4096;
+
+/// A service's output on its way to the log.
+#[derive(Debug)]
+struct Open {
+    read: OwnedFd,
+    write: OwnedFd,
+    key: String,
+    about: Stream,
+}
+
+/// Something that waits to be sent.
+#[derive(Debug)]
+enum Waiting {
+    Line(Vec<u8>),
+    Stream(UnitId),
+}
+
+/// Everything on its way to the log.
+#[derive(Debug, Default)]
+pub(crate) struct Logs {
+    open: HashMap<UnitId, Open>,
+    waiting: VecDeque<Waiting>,
+    lines: usize,
+    lost: u64,
+    /// Lines also go to standard error: nobody reads the feed yet.
+    pub(crate) on_console: bool,
+}
+
+/// A unit and its run.
+type About = Option<(Box<str>, InvocationId)>;
+
+impl Logs {
+    /// A line of the manager's own.
+    pub(crate) fn say(&mut self, now: Clock, severity: Severity, about: About, message: &str) {
+        self.say_with(now, severity, about, message, Vec::new());
+    }
+
+    /// A line with further fields.
+    pub(crate) fn say_with(
+        &mut self,
+        now: Clock,
+        severity: Severity,
+        about: About,
+        message: &str,
+        fields: Vec<Box<str>>,
+    ) {
+        if self.on_console && severity <= Severity::Warning {
+            let about = about.as_ref().map_or("", |(unit, _)| unit);
+            let colon = if about.is_empty() { "" } else { ": " };
+            eprintln!("muster-core: {about}{colon}{message}");
+        }
+        if self.lines >= BACKLOG {
+            self.lost += 1;
+            return;
+        }
+        let (unit, invocation) = about.unzip();
+        let line = FeedMessage::Log(Box::new(LogLine {
+            real: u64::try_from(now.real).unwrap_or_default(),
+            monotonic: now.monotonic.0,
+            priority: priority(severity),
+            message: message.into(),
+            unit,
+            invocation: invocation.map(|id| id.to_string().into()),
+            identifier: "muster-core".into(),
+            pid: std::process::id(),
+            fields,
+        }));
+        self.lines += 1;
+        self.waiting.push_back(Waiting::Line(json(&line)));
+    }
+
+    /// The writing end of a unit's stream, if it has one.
+    pub(crate) fn writer(&self, unit: UnitId) -> Option<BorrowedFd<'_>> {
+        self.open.get(&unit).map(|open| open.write.as_fd())
+    }
+
+    /// Whether a unit's stream is of this run.
+    fn is_of_run(&self, unit: UnitId, invocation: &str) -> bool {
+        self.open
+            .get(&unit)
+            .is_some_and(|open| *open.about.invocation == *invocation)
+    }
+
+    /// Sends what waits, as far as the feed takes it.
+    fn send(&mut self, platform: &mut dyn Platform) {
+        if self.lost > 0 {
+            let lost = json(&FeedMessage::Lost { count: self.lost });
+            if platform.feed(&lost, None).unwrap_or(false) {
+                self.lost = 0;
+            }
+        }
+        while let Some(next) = self.waiting.front() {
+            let sent = match next {
+                Waiting::Line(line) => platform.feed(line, None),
+                Waiting::Stream(unit) => match self.open.get(unit) {
+                    Some(open) => {
+                        let message = FeedMessage::Stream(Box::new(open.about.clone()));
+                        platform.feed(&json(&message), Some(open.read.as_fd()))
+                    }
+                    None => Ok(true),
+                },
+            };
+            match sent {
+                Ok(true) => {}
+                Ok(false) => return,
+                // A line that is too long for a packet, for example: the others are not held up by it.
+                Err(_) => self.lost += 1,
+            }
+            if let Some(Waiting::Line(_)) = self.waiting.pop_front() {
+                self.lines -= 1;
+            }
+        }
+    }
+}
+
+fn json(message: &FeedMessage) -> Vec<u8> {
+    serde_json::to_vec(message).expect("every part of a message can be written as JSON")
+}
+
+/// syslog's number.
+fn priority(severity: Severity) -> u8 {
+    match severity {
+        Severity::Error => 3,
+        Severity::Warning => 4,
+        Severity::Notice => 5,
+        Severity::Info => 6,
+        Severity::Debug => 7,
+    }
+}
+
+/// `log:UNIT:STREAM`
+pub(crate) fn stream_key(unit: &str, id: &str) -> String {
+    format!("log:{unit}:{id}")
+}
+
+impl Core {
+    /// Sends to the log what waits.
+    pub(crate) fn feed_logs(&mut self) {
+        self.logs.send(&mut *self.platform);
+    }
+
+    /// Makes sure that a unit's run has a stream to the log.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub(crate) fn open_stream(&mut self, unit: UnitId, about: Stream) -> std::io::Result<()> {
+        if self.logs.is_of_run(unit, &about.invocation) {
+            return Ok(());
+        }
+        self.close_stream(unit);
+        let (read, write) = self.platform.log_stream()?;
+        let key = stream_key(&about.unit, &about.id);
+        self.platform.keep(key.clone(), read.try_clone()?);
+        self.logs.open.insert(
+            unit,
+            Open {
+                read,
+                write,
+                key,
+                about,
+            },
+        );
+        self.logs.waiting.push_back(Waiting::Stream(unit));
+        Ok(())
+    }
+
+    /// A unit's run is over: what it wrote is still read, by whoever was given the other end.
+    pub(crate) fn close_stream(&mut self, unit: UnitId) {
+        let waits = |waiting: &Waiting| matches!(waiting, Waiting::Stream(of) if *of == unit);
+        if self.logs.open.contains_key(&unit) && self.logs.waiting.iter().any(waits) {
+            // Nobody else has its reading end yet.
+            self.feed_logs();
+        }
+        if let Some(open) = self.logs.open.remove(&unit) {
+            self.platform.release(&open.key);
+        }
+    }
+
+    /// A stream of the core before this one: only its reading end is left, and the log daemon knows it.
+    pub(crate) fn restore_stream(
+        &mut self,
+        unit: UnitId,
+        key: String,
+        about: Stream,
+        read: OwnedFd,
+    ) {
+        // The next command of the run gets a stream of its own; this one stays to be handed to another log daemon.
+        let Ok(write) = read.try_clone() else { return };
+        self.logs.open.insert(
+            unit,
+            Open {
+                read,
+                write,
+                key,
+                about,
+            },
+        );
+    }
+
+    /// The log daemon starts: it is given everything that is open.
+    pub(crate) fn greet_log_daemon(&mut self) {
+        self.logs.on_console = false;
+        let streams: Vec<UnitId> = self.logs.open.keys().copied().collect();
+        let is_stream = |waiting: &Waiting| matches!(waiting, Waiting::Stream(_));
+        self.logs.waiting.retain(|waiting| !is_stream(waiting));
+        for unit in streams {
+            self.logs.waiting.push_back(Waiting::Stream(unit));
+        }
+        let facts = &self.units.host().specifiers;
+        let boot_id = facts.boot_id.clone().unwrap_or_default();
+        let hello = json(&FeedMessage::Hello { boot_id });
+        self.logs.lines += 1;
+        self.logs.waiting.push_front(Waiting::Line(hello));
+        self.feed_logs();
+    }
+
+    /// Whether this unit is the one that writes logs.
+    pub(crate) fn is_log_daemon(name: &str) -> bool {
+        name == LOGD_UNIT
+    }
+}

@@ -1,0 +1,226 @@
+//! Everything that core asks of the system, behind one trait.
+//!
+//! [`real::RealPlatform`] makes the system calls; tests put a simulated machine in its place and let it die at any moment.
+//! Methods are small and do one thing; none of them decides.
+
+pub mod real;
+mod token;
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
+use muster_engine::protocol::{Process, SpawnError};
+use muster_exec::ExecContext;
+use muster_handover::{FromInit, ShutdownKind};
+
+pub use token::Token;
+
+/// Something that waits to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// What.
+    pub token: Token,
+    /// There is something to read, or the other end is gone.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+}
+
+/// A process to be started.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// How.
+    pub context: &'a ExecContext,
+    /// Descriptors that the context refers to by their place.
+    pub descriptors: &'a [BorrowedFd<'a>],
+    /// The cgroup it is put into, below the root of the tree; made if it is not there.
+    pub cgroup: &'a str,
+    /// The run that it belongs to.
+    pub invocation: InvocationId,
+}
+
+/// What is known of a process that core did not start itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// Its cgroup below the root of the tree; `None` if it is elsewhere.
+    pub cgroup: Option<Box<str>>,
+    /// Its parent.
+    pub parent: u32,
+    /// The inode of its pidfd; 0 where the kernel has none.
+    pub pidfd_inode: u64,
+    /// When it was started, in clock ticks since boot.
+    pub start: u64,
+}
+
+/// What a cgroup uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tasks, if counted.
+    pub tasks: Option<u64>,
+    /// Bytes of memory, if counted.
+    pub memory: Option<u64>,
+    /// Microseconds of processor time, if counted.
+    pub cpu: Option<u64>,
+}
+
+/// The system, as core uses it.
+pub trait Platform {
+    /// Both clocks now.
+    fn clock(&self) -> Clock;
+    /// Random bits for new runs.
+    fn chance(&mut self) -> InvocationId;
+
+    /// Waits until something is ready or the moment has come.
+    ///
+    /// # Errors
+    /// If waiting is not possible at all.
+    fn wait(&mut self, until: Option<Time>, ready: &mut Vec<Ready>) -> io::Result<()>;
+    /// Reports a descriptor as ready from now on, also for writing if `writable`. Watching it again changes that.
+    ///
+    /// # Errors
+    /// If the descriptor cannot be waited for.
+    fn watch(&mut self, fd: BorrowedFd<'_>, token: Token, writable: bool) -> io::Result<()>;
+    /// Stops reporting a descriptor.
+    fn unwatch(&mut self, fd: BorrowedFd<'_>);
+
+    /// Adds to the record.
+    ///
+    /// # Errors
+    /// If the record cannot take it: nothing may be done then.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Puts a new record in the place of the old one, as a whole.
+    ///
+    /// # Errors
+    /// If there is no room for it; the old one stays.
+    fn replace_record(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Keeps bytes that cannot be understood for whoever looks into it, and says where.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    fn set_aside(&mut self, bytes: &[u8]) -> io::Result<PathBuf>;
+
+    /// What `muster-init` said since the last call.
+    ///
+    /// # Errors
+    /// If the link is gone: core cannot go on without it.
+    fn from_init(&mut self, took: &mut Vec<FromInit>) -> io::Result<()>;
+    /// Gives a descriptor to `muster-init` under a name; handed over with the next [`Platform::flush`].
+    fn keep(&mut self, name: String, fd: OwnedFd);
+    /// Lets `muster-init` close what it keeps under this name, and all names that begin with it if it ends in a colon.
+    fn release(&mut self, name: &str);
+    /// Exits up to this number are recorded.
+    fn acknowledge(&mut self, sequence: u64);
+    /// Answers a ping.
+    fn pong(&mut self);
+    /// Everything that ran before was adopted.
+    fn adopted(&mut self);
+    /// Hands over what was gathered since the last call.
+    ///
+    /// # Errors
+    /// If the link is gone.
+    fn flush(&mut self) -> io::Result<()>;
+    /// This core ends in order to be replaced by another program (or the same).
+    ///
+    /// # Errors
+    /// If the link is gone.
+    fn upgrade(&mut self, program: Option<&str>, init_too: bool) -> io::Result<()>;
+    /// All units are down: the machine may end.
+    ///
+    /// # Errors
+    /// If the link is gone.
+    fn shutdown(&mut self, how: ShutdownKind<'_>) -> io::Result<()>;
+
+    /// Sends a message to the log daemon, with a descriptor perhaps. `false` if there is no room: then
+    /// [`Token::Feed`] is reported when there is.
+    ///
+    /// # Errors
+    /// If the message can never be sent.
+    fn feed(&mut self, message: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<bool>;
+    /// Both ends of a new stream to the log: to read from, to write to.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    fn log_stream(&mut self) -> io::Result<(OwnedFd, OwnedFd)>;
+    /// The log daemon's end of the feed.
+    fn feed_end(&self) -> Option<OwnedFd>;
+    /// The next datagram for sd_notify, without taking it: bytes, sender, descriptors. `None` if there is none.
+    fn peek_notification(&mut self, bytes: &mut Vec<u8>) -> Option<(u32, Vec<OwnedFd>)>;
+    /// Takes the datagram that was peeked at.
+    fn take_notification(&mut self);
+    /// Where services send notifications to.
+    fn notify_path(&self) -> PathBuf;
+
+    /// Starts a process, exactly once per action.
+    ///
+    /// # Errors
+    /// The step that failed, with the exit code that stands for it.
+    fn spawn(&mut self, action: ActionId, launch: &Launch<'_>) -> Result<Process, SpawnError>;
+    /// The process that an action started, if the kernel got as far before the last core died.
+    fn spawned(&self, action: ActionId) -> Option<u32>;
+    /// Takes a process over that runs already. `false` if it is gone or its number means another one now.
+    fn adopt(&mut self, process: &Process) -> bool;
+    /// Sends a signal to exactly this process.
+    ///
+    /// # Errors
+    /// If it is gone, or the system refuses.
+    fn signal(&mut self, pid: u32, signal: u8) -> io::Result<()>;
+    /// A process was reaped.
+    fn forget(&mut self, pid: u32);
+    /// What is known of any process; `None` if it is gone.
+    fn process(&self, pid: u32) -> Option<ProcessFacts>;
+    /// Its command line, for people.
+    fn command_line(&self, pid: u32) -> String;
+
+    /// Makes a cgroup and those above it.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn make_cgroup(&mut self, path: &str) -> io::Result<()>;
+    /// Moves processes into a cgroup.
+    ///
+    /// # Errors
+    /// If the system refuses one of them.
+    fn attach(&mut self, path: &str, pids: &[u32]) -> io::Result<()>;
+    /// Removes a cgroup that has no processes. `true` if it is gone.
+    fn remove_cgroup(&mut self, path: &str) -> bool;
+    /// Whether any process is in a cgroup or below.
+    fn is_populated(&self, path: &str) -> bool;
+    /// Sends a signal to all processes in a cgroup and below. `false` if there were none.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn kill_cgroup(&mut self, path: &str, signal: u8) -> io::Result<bool>;
+    /// Reports [`Token::Cgroups`] when a cgroup may have become empty; asked with [`Platform::emptied`].
+    ///
+    /// # Errors
+    /// If the system cannot tell.
+    fn watch_cgroup(&mut self, path: &str) -> io::Result<()>;
+    /// Stops watching.
+    fn unwatch_cgroup(&mut self, path: &str);
+    /// Watched cgroups that changed since the last call.
+    fn emptied(&mut self, changed: &mut Vec<Box<str>>);
+    /// Processes in a cgroup and below, each with the part of the path below it.
+    fn processes(&self, path: &str) -> Vec<(u32, String)>;
+    /// All cgroups below the root that have processes of their own.
+    fn populated(&self) -> Vec<(String, Vec<u32>)>;
+    /// Freezes or thaws.
+    ///
+    /// # Errors
+    /// If the system cannot, or does not in time.
+    fn freeze(&mut self, path: &str, frozen: bool) -> io::Result<()>;
+    /// Whether a cgroup is frozen.
+    fn is_frozen(&self, path: &str) -> bool;
+    /// What a cgroup uses.
+    fn usage(&self, path: &str) -> Usage;
+    /// How often the kernel killed for memory in a cgroup.
+    fn oom_kills(&self, path: &str) -> u64;
+    /// Writes an attribute of a cgroup.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn set_cgroup(&mut self, path: &str, attribute: &str, value: &str) -> io::Result<()>;
+    /// unified, hybrid, legacy or none; and where the tree's root is in the file system.
+    fn cgroup_tree(&self) -> (&'static str, PathBuf);
+}
