@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FlockOperation};
@@ -124,6 +125,47 @@ pub enum ClaimSlotError {
     },
 }
 
+/// The ledger's file, in this process's hands alone. Whoever has it may write the journal.
+#[derive(Debug)]
+pub struct LedgerFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl LedgerFile {
+    /// Opens or makes the file and locks it.
+    ///
+    /// # Errors
+    /// If the file cannot be used, or another process uses it.
+    pub fn lock(path: &Path) -> Result<Self, OpenLedgerError> {
+        let failed = |operation| {
+            move |source: io::Error| OpenLedgerError::File {
+                operation,
+                path: path.to_owned(),
+                source,
+            }
+        };
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed("open"))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self {
+                file,
+                path: path.to_owned(),
+            }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenLedgerError::InUse {
+                path: path.to_owned(),
+            }),
+            Err(error) => Err(failed("lock")(error.into())),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Place {
     Free,
@@ -142,34 +184,25 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens or makes the file and carries out what the last process had begun. `last_sequence` is the number
-    /// of the last entry in the journal.
+    /// Carries out what the last process had begun. `last_sequence` is the number of the last entry in the
+    /// journal.
     ///
     /// # Errors
-    /// If the file cannot be used, or another process uses it.
-    pub fn open(path: &Path, boot: u128, last_sequence: u64) -> Result<Self, OpenLedgerError> {
+    /// If the file cannot be used.
+    pub fn open(
+        locked: LedgerFile,
+        boot: u128,
+        last_sequence: u64,
+    ) -> Result<Self, OpenLedgerError> {
+        let LedgerFile { file, path } = locked;
         let failed = |operation| {
+            let path = path.clone();
             move |source: io::Error| OpenLedgerError::File {
                 operation,
-                path: path.to_owned(),
+                path,
                 source,
             }
         };
-        let file = std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(failed("open"))?;
-        if let Err(error) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            return Err(match error {
-                rustix::io::Errno::WOULDBLOCK => OpenLedgerError::InUse {
-                    path: path.to_owned(),
-                },
-                error => failed("lock")(error.into()),
-            });
-        }
         if !is_of_boot(&file, boot) {
             file.set_len(0).map_err(failed("empty"))?;
         }

@@ -305,7 +305,10 @@ mod tests {
                 prop_assert!(position.start <= position.end && position.end as usize <= BUFFER);
             }
         }
+    }
 
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
         /// However much is received and taken at a time, bytes come out as they went in.
         #[test]
         fn bytes_come_out_in_order(steps in proptest::collection::vec((0usize..=READ_MAX, 0usize..2 * READ_MAX), 0..60)) {

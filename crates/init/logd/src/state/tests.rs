@@ -17,7 +17,12 @@ fn pair() -> (OwnedFd, OwnedFd) {
 }
 
 fn open(folder: &tempfile::TempDir, last_sequence: u64) -> Ledger {
-    Ledger::open(&folder.path().join("ledger"), BOOT, last_sequence).expect("a ledger")
+    open_boot(folder, BOOT, last_sequence)
+}
+
+fn open_boot(folder: &tempfile::TempDir, boot: u128, last_sequence: u64) -> Ledger {
+    let file = LedgerFile::lock(&folder.path().join("ledger")).expect("a file");
+    Ledger::open(file, boot, last_sequence).expect("a ledger")
 }
 
 fn receive(ledger: &mut Ledger, index: SlotIndex, socket: &OwnedFd) -> usize {
@@ -105,7 +110,7 @@ fn a_ledger_of_another_boot_or_kind_is_begun_anew() {
     let mut ledger = open(&folder, 0);
     ledger.advance(Progress::Mark(Mark::Kernel, 5));
     drop(ledger);
-    let ledger = Ledger::open(&path, BOOT + 1, 0).expect("a ledger");
+    let ledger = open_boot(&folder, BOOT + 1, 0);
     assert_eq!(ledger.mark(Mark::Kernel), 0);
     drop(ledger);
     std::fs::write(&path, vec![0xff; 500_000]).expect("written");
@@ -118,7 +123,7 @@ fn a_ledger_of_another_boot_or_kind_is_begun_anew() {
 fn two_processes_cannot_share_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let _first = open(&folder, 0);
-    let second = Ledger::open(&folder.path().join("ledger"), BOOT, 0);
+    let second = LedgerFile::lock(&folder.path().join("ledger"));
     assert!(
         matches!(second, Err(OpenLedgerError::InUse { .. })),
         "{second:?}"

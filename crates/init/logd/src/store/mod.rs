@@ -1,0 +1,610 @@
+//! Where entries go: the active file, its successors, and the limits of all of them.
+//!
+//! A [`Store`] has at most one file open, in the folder of `/run` or of `/var`. It rotates by size, age and
+//! the file's own wish, vacuums when it rotates, moves from memory to disk when the disk is there, and goes
+//! on when a disk is full: entries that cannot be kept are counted, and the count is told when it is over.
+
+mod folder;
+mod medium;
+
+use muster_journal::{
+    AppendError, EntryTime, Id128, JournalWriter, NotContinuable, OpenWriterError, SeqnumSource,
+    WriterOptions,
+};
+use thiserror::Error;
+
+pub use self::folder::{Folder, FolderError};
+pub use self::medium::{Medium, Places};
+use crate::config::{Config, Storage};
+use crate::faults;
+use crate::origin::Host;
+use crate::parse::priority::Level;
+use crate::policy::budget::{SpaceConfig, SpaceLimits};
+use crate::policy::retention::{ArchivedFile, Retention, plan_vacuum};
+use crate::state::{Ledger, Progress};
+
+/// How long a disk that refused is left alone, in microseconds.
+const RETRY_US: u64 = 1_000_000;
+/// For how long the free space is believed, in microseconds.
+const SPACE_US: u64 = 30_000_000;
+/// How soon readers that follow the file are woken, in microseconds.
+const NOTIFY_US: u64 = 20_000;
+/// How often a store in memory looks whether the disk is there, in microseconds.
+const FLUSH_RETRY_US: u64 = 10_000_000;
+
+/// Why the store cannot do what was asked for.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// A folder or a file in it.
+    #[error("cannot arrange the journal files")]
+    Folder(#[source] FolderError),
+    /// The active file cannot be opened or made.
+    #[error("cannot open a journal file")]
+    Open(#[source] OpenWriterError),
+    /// The active file cannot be ended.
+    #[error("cannot end a journal file")]
+    Close(#[source] muster_journal::CloseError),
+}
+
+/// When something is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Microseconds since 1970.
+    pub realtime_us: u64,
+    /// Microseconds since boot.
+    pub monotonic_us: u64,
+}
+
+/// What the store has done, for status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreCounters {
+    /// Entries in the journal.
+    pub stored: u64,
+    /// Entries that could not be kept.
+    pub lost: u64,
+    /// Files that were ended.
+    pub rotations: u64,
+    /// Files that were removed.
+    pub removed_files: u64,
+    /// Times that everything was put on disk.
+    pub syncs: u64,
+}
+
+#[derive(Debug)]
+struct Active {
+    writer: JournalWriter,
+    medium: Medium,
+    limits: SpaceLimits,
+}
+
+/// The journal as logd writes it.
+#[derive(Debug)]
+pub struct Store {
+    places: Places,
+    storage: Storage,
+    system: SpaceConfig,
+    runtime: SpaceConfig,
+    max_file_us: u64,
+    max_retention_us: u64,
+    sync_interval_us: u64,
+    machine_id: Id128,
+    boot_id: Id128,
+    active: Option<Active>,
+    /// The disk refused; not before this time it is asked again.
+    refused_until_us: u64,
+    /// Entries lost that nobody has been told of.
+    untold_loss: u64,
+    /// The free space when it was last looked at, and when that was.
+    space: (u64, u64),
+    sync_at_us: Option<u64>,
+    notify_at_us: Option<u64>,
+    flush_at_us: u64,
+    /// `/var` is not to be used before it is said so.
+    wait_for_flush: bool,
+    counters: StoreCounters,
+}
+
+impl Store {
+    /// A store that has no file open yet.
+    #[must_use]
+    pub fn new(config: &Config, host: &Host, places: Places, wait_for_flush: bool) -> Self {
+        Self {
+            places,
+            storage: config.storage,
+            system: config.system,
+            runtime: config.runtime,
+            max_file_us: config.max_file_us,
+            max_retention_us: config.max_retention_us,
+            sync_interval_us: config.sync_interval_us,
+            machine_id: host.machine_id,
+            boot_id: host.boot_id,
+            active: None,
+            refused_until_us: 0,
+            untold_loss: 0,
+            space: (0, 0),
+            sync_at_us: None,
+            notify_at_us: None,
+            flush_at_us: 0,
+            wait_for_flush,
+            counters: StoreCounters::default(),
+        }
+    }
+
+    /// Opens the active file, where there is one to be.
+    ///
+    /// # Errors
+    /// If neither the disk nor memory can be used. The store works, and tries again.
+    pub fn open(&mut self, now: Stamp) -> Result<(), StoreError> {
+        if self.active.is_some() || self.storage == Storage::None {
+            return Ok(());
+        }
+        if self.may_use_disk() && self.open_in(Medium::Disk, now).is_ok() {
+            return Ok(());
+        }
+        // Also when only the disk is configured: what is said before it is there must not be lost.
+        self.open_in(Medium::Memory, now)
+    }
+
+    fn may_use_disk(&self) -> bool {
+        !self.wait_for_flush && self.places.disk_is_wanted(self.storage)
+    }
+
+    fn open_in(&mut self, medium: Medium, now: Stamp) -> Result<(), StoreError> {
+        let folder = self.places.folder(medium);
+        folder.make().map_err(StoreError::Folder)?;
+        let disk = folder.file_system().map_err(StoreError::Folder)?;
+        let config = match medium {
+            Medium::Disk => &self.system,
+            Medium::Memory => &self.runtime,
+        };
+        let limits = config.limits(disk);
+        let options = self.options(&limits);
+        let folder = self.places.folder(medium);
+        let writer = match JournalWriter::open(&folder.active(), &options) {
+            // Without an entry a file does not know which number is next, so it is made anew.
+            Ok(writer) if writer.n_entries() > 0 => writer,
+            Ok(_) => {
+                folder.remove_active().map_err(StoreError::Folder)?;
+                self.create(medium, &options, None)?
+            }
+            Err(OpenWriterError::NotContinuable { reason, .. }) => {
+                let aside = match reason {
+                    NotContinuable::NoHeader => folder.remove_active(),
+                    _ => folder.set_active_aside(now.realtime_us).map(drop),
+                };
+                aside.map_err(StoreError::Folder)?;
+                self.create(medium, &options, None)?
+            }
+            Err(OpenWriterError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                self.create(medium, &options, None)?
+            }
+            Err(error) => return Err(StoreError::Open(error)),
+        };
+        self.active = Some(Active {
+            writer,
+            medium,
+            limits,
+        });
+        self.space = (disk.free, now.monotonic_us);
+        self.flush_at_us = now.monotonic_us + FLUSH_RETRY_US;
+        if medium == Medium::Disk {
+            // What an earlier process has begun to move is moved to its end. A failure is tried again.
+            let _ = self.move_from_memory();
+        }
+        self.vacuum(now, None).map(drop)
+    }
+
+    fn options(&self, limits: &SpaceLimits) -> WriterOptions {
+        let mut options = WriterOptions::new(self.machine_id, self.boot_id);
+        options.max_size = limits.max_file_size.min(u64::from(u32::MAX) & !7);
+        options
+    }
+
+    fn create(
+        &self,
+        medium: Medium,
+        options: &WriterOptions,
+        seqnums: Option<SeqnumSource>,
+    ) -> Result<JournalWriter, StoreError> {
+        let folder = self.places.folder(medium);
+        let seqnums = match seqnums {
+            Some(seqnums) => seqnums,
+            None => SeqnumSource {
+                id: Id128::random().map_err(|source| {
+                    StoreError::Folder(FolderError {
+                        operation: "make an id for",
+                        path: folder.active(),
+                        source,
+                    })
+                })?,
+                next: 1,
+            },
+        };
+        let created = JournalWriter::create(&folder.active(), options, seqnums);
+        if created.is_err() {
+            // A file that could not be made whole is in the way of the next attempt.
+            folder.remove_active().map_err(StoreError::Folder)?;
+        }
+        created.map_err(StoreError::Open)
+    }
+
+    /// The number of the last entry in the active file; 0 if there is none.
+    #[must_use]
+    pub fn last_sequence(&self) -> u64 {
+        let next = self
+            .active
+            .as_ref()
+            .map(|active| active.writer.seqnums().next);
+        next.map_or(0, |next| next.saturating_sub(1))
+    }
+
+    /// Appends an entry and moves `progress` forward with it, in one step as far as a kill can see. Progress
+    /// is made also if the entry is lost. Says whether it is kept.
+    pub fn append(
+        &mut self,
+        ledger: &mut Ledger,
+        progress: Option<Progress>,
+        now: Stamp,
+        level: Level,
+        fields: &[&[u8]],
+    ) -> bool {
+        let kept = self.storage != Storage::None && self.try_append(ledger, progress, now, fields);
+        if kept {
+            self.counters.stored += 1;
+            let soon = now.monotonic_us + NOTIFY_US;
+            self.notify_at_us = Some(self.notify_at_us.unwrap_or(soon));
+            let urgent = level <= Level::CRIT;
+            let sync_at = now.monotonic_us + if urgent { 0 } else { self.sync_interval_us };
+            self.sync_at_us = Some(self.sync_at_us.unwrap_or(sync_at).min(sync_at));
+        } else {
+            if let Some(progress) = progress {
+                ledger.advance(progress);
+            }
+            if self.storage != Storage::None {
+                self.counters.lost += 1;
+                self.untold_loss += 1;
+            }
+        }
+        kept
+    }
+
+    fn try_append(
+        &mut self,
+        ledger: &mut Ledger,
+        progress: Option<Progress>,
+        now: Stamp,
+        fields: &[&[u8]],
+    ) -> bool {
+        let when = EntryTime {
+            realtime: now.realtime_us,
+            monotonic: now.monotonic_us,
+            boot_id: self.boot_id,
+        };
+        if self.rotation_is_due(now) {
+            // A file that cannot be ended is written to as long as it takes entries.
+            let _ = self.rotate(now);
+        }
+        // Twice: once more after what stood in the way was put aside.
+        for _ in 0..2 {
+            if self.active.is_none() && !self.reopen(now) {
+                return false;
+            }
+            let Some(active) = &mut self.active else {
+                return false;
+            };
+            if let Some(progress) = progress {
+                ledger.intend(progress, active.writer.seqnums().next);
+            }
+            muster_fault::hit(faults::INTENDED);
+            match active.writer.append(when, fields) {
+                Ok(_) => {
+                    muster_fault::hit(faults::APPENDED);
+                    ledger.settle();
+                    return true;
+                }
+                Err(error) => {
+                    ledger.drop_intent();
+                    if !self.make_way(&error, now) {
+                        return false;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn reopen(&mut self, now: Stamp) -> bool {
+        if now.monotonic_us < self.refused_until_us {
+            return false;
+        }
+        let opened = self.open(now).is_ok();
+        if !opened {
+            self.refused_until_us = now.monotonic_us + RETRY_US;
+        }
+        opened
+    }
+
+    /// Whether another attempt makes sense after this error, with what stood in its way put aside.
+    fn make_way(&mut self, error: &AppendError, now: Stamp) -> bool {
+        match error {
+            AppendError::Full { .. } => self.rotate(now).is_ok(),
+            AppendError::Damaged { .. } => {
+                let Some(active) = self.active.take() else {
+                    return false;
+                };
+                let folder = self.places.folder(active.medium);
+                folder.set_active_aside(now.realtime_us).is_ok()
+            }
+            AppendError::Io { .. } => {
+                if now.monotonic_us < self.refused_until_us {
+                    return false;
+                }
+                self.refused_until_us = now.monotonic_us + RETRY_US;
+                self.make_room(now)
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes the oldest archive because the disk is full; whether there was one.
+    fn make_room(&mut self, now: Stamp) -> bool {
+        let Ok((archived, active_bytes)) = self.files() else {
+            return false;
+        };
+        let used = archived.iter().map(|file| file.bytes).sum::<u64>() + active_bytes;
+        let one_less = Retention {
+            max_bytes: used.saturating_sub(1),
+            max_files: u64::MAX,
+            oldest_us: 0,
+        };
+        self.space = (0, now.monotonic_us);
+        self.remove_all(plan_vacuum(&archived, active_bytes, &one_less)) > 0
+    }
+
+    fn rotation_is_due(&self, now: Stamp) -> bool {
+        let Some(active) = &self.active else {
+            return false;
+        };
+        let is_old = || {
+            let first = active.writer.realtime_range().map(|(first, _)| first);
+            self.max_file_us > 0
+                && first
+                    .is_some_and(|first| now.realtime_us.saturating_sub(first) >= self.max_file_us)
+        };
+        active.writer.rotation_due().is_some() || is_old()
+    }
+
+    /// Ends the active file and begins a new one; then what is beyond the limits goes.
+    ///
+    /// # Errors
+    /// If the file cannot be ended or a new one not be made. Then the store tries again by itself.
+    pub fn rotate(&mut self, now: Stamp) -> Result<(), StoreError> {
+        let Some(active) = self.active.take() else {
+            return self.open(now);
+        };
+        let Active { writer, medium, .. } = active;
+        let seqnums = self.end(writer, medium)?;
+        muster_fault::hit(faults::ROTATED);
+        let disk = self
+            .places
+            .folder(medium)
+            .file_system()
+            .map_err(StoreError::Folder)?;
+        let config = match medium {
+            Medium::Disk => &self.system,
+            Medium::Memory => &self.runtime,
+        };
+        let limits = config.limits(disk);
+        let writer = self.create(medium, &self.options(&limits), Some(seqnums))?;
+        self.active = Some(Active {
+            writer,
+            medium,
+            limits,
+        });
+        self.space = (disk.free, now.monotonic_us);
+        self.vacuum(now, None).map(drop)
+    }
+
+    /// Archives a file; one without entries goes.
+    fn end(&mut self, writer: JournalWriter, medium: Medium) -> Result<SeqnumSource, StoreError> {
+        let folder = self.places.folder(medium);
+        if writer.n_entries() == 0 {
+            let seqnums = writer.seqnums();
+            folder.remove_active().map_err(StoreError::Folder)?;
+            return Ok(seqnums);
+        }
+        let head = writer.archive().map_err(StoreError::Close)?;
+        muster_fault::hit(faults::ARCHIVED);
+        folder.archive_active(&head).map_err(StoreError::Folder)?;
+        self.counters.rotations += 1;
+        Ok(head.seqnums)
+    }
+
+    /// Removes archives beyond the limits, or beyond those that are asked for. Says how many.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn vacuum(&mut self, now: Stamp, asked: Option<Retention>) -> Result<u64, StoreError> {
+        let Some(active) = &self.active else {
+            return Ok(0);
+        };
+        let limits = active.limits;
+        let (archived, active_bytes) = self.files()?;
+        let used = archived.iter().map(|file| file.bytes).sum::<u64>() + active_bytes;
+        let retention = asked.unwrap_or(Retention {
+            max_bytes: limits.allowed(used, self.free_bytes(now)),
+            max_files: limits.max_files,
+            oldest_us: match self.max_retention_us {
+                0 => 0,
+                span => now.realtime_us.saturating_sub(span),
+            },
+        });
+        Ok(self.remove_all(plan_vacuum(&archived, active_bytes, &retention)))
+    }
+
+    fn remove_all(&mut self, names: Vec<Box<str>>) -> u64 {
+        let Some(active) = &self.active else { return 0 };
+        let folder = self.places.folder(active.medium);
+        // One that cannot be removed is tried again with the next vacuum.
+        let removed = names
+            .iter()
+            .filter(|name| folder.remove(name).is_ok())
+            .count() as u64;
+        self.counters.removed_files += removed;
+        removed
+    }
+
+    /// The archived files of the active folder, and what the active file takes.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn files(&self) -> Result<(Vec<ArchivedFile>, u64), StoreError> {
+        let Some(active) = &self.active else {
+            return Ok((Vec::new(), 0));
+        };
+        let folder = self.places.folder(active.medium);
+        let archived = folder.archived().map_err(StoreError::Folder)?;
+        Ok((archived, active.writer.disk_usage()))
+    }
+
+    /// Moves what is kept in memory to the disk, and goes on there. Says whether the disk is used now.
+    ///
+    /// # Errors
+    /// If the disk cannot be used; then memory is used further.
+    pub fn flush(&mut self, now: Stamp) -> Result<bool, StoreError> {
+        self.wait_for_flush = false;
+        if self.medium() == Some(Medium::Disk) || !self.may_use_disk() {
+            return Ok(self.medium() == Some(Medium::Disk));
+        }
+        // Before the file in memory is ended, it must be clear that there is another place.
+        self.places
+            .folder(Medium::Disk)
+            .make()
+            .map_err(StoreError::Folder)?;
+        if let Some(active) = self.active.take() {
+            self.end(active.writer, active.medium)?;
+        }
+        muster_fault::hit(faults::FLUSHING);
+        let opened = self.open_in(Medium::Disk, now);
+        if opened.is_err() {
+            self.open(now)?;
+        }
+        opened.map(|()| true)
+    }
+
+    /// Moves archived files from memory to the disk.
+    fn move_from_memory(&self) -> Result<(), FolderError> {
+        let (memory, disk) = (
+            self.places.folder(Medium::Memory),
+            self.places.folder(Medium::Disk),
+        );
+        disk.remove_half_copies()?;
+        if let Ok(active) = JournalWriter::open(
+            &memory.active(),
+            &WriterOptions::new(self.machine_id, self.boot_id),
+        ) {
+            // Left by an earlier process that was killed before it could be moved.
+            match active.n_entries() {
+                0 => memory.remove_active()?,
+                _ => {
+                    if let Ok(head) = active.archive() {
+                        memory.archive_active(&head)?;
+                    }
+                }
+            }
+        }
+        for file in memory.archived()? {
+            memory.move_to(&file.name, disk)?;
+        }
+        Ok(())
+    }
+
+    /// Puts everything on disk.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.sync_at_us = None;
+        if let Some(active) = &mut self.active {
+            active.writer.sync().map_err(StoreError::Close)?;
+            self.counters.syncs += 1;
+        }
+        Ok(())
+    }
+
+    /// Does what is due. Says when it wants to be called again, in microseconds since boot.
+    ///
+    /// # Errors
+    /// The first of what failed; the rest was done.
+    pub fn turn(&mut self, now: Stamp) -> Result<Option<u64>, StoreError> {
+        let mut outcome = Ok(());
+        if self.notify_at_us.is_some_and(|at| at <= now.monotonic_us) {
+            self.notify_at_us = None;
+            if let Some(active) = &self.active {
+                // Readers that miss it see the entries with the next one.
+                let _ = active.writer.notify_readers();
+            }
+        }
+        if self.sync_at_us.is_some_and(|at| at <= now.monotonic_us) {
+            outcome = self.sync();
+        }
+        let waits = self.medium() == Some(Medium::Memory) && self.may_use_disk();
+        if waits && self.flush_at_us <= now.monotonic_us {
+            self.flush_at_us = now.monotonic_us + FLUSH_RETRY_US;
+            // No disk yet: it was not asked for, so there is nothing to report.
+            let _ = self.flush(now);
+        }
+        let flush_at = (waits && self.medium() == Some(Medium::Memory)).then_some(self.flush_at_us);
+        let next = [self.notify_at_us, self.sync_at_us, flush_at]
+            .into_iter()
+            .flatten()
+            .min();
+        outcome.map(|()| next)
+    }
+
+    /// How many entries were lost that have not been told of; only asked once entries are kept again.
+    pub fn take_untold_loss(&mut self, now: Stamp) -> Option<u64> {
+        let is_over = self.active.is_some() && now.monotonic_us >= self.refused_until_us;
+        (is_over && self.untold_loss > 0).then(|| std::mem::take(&mut self.untold_loss))
+    }
+
+    /// When entries that were lost may be told of; `None` if there are none.
+    #[must_use]
+    pub fn loss_is_told_at_us(&self) -> Option<u64> {
+        (self.untold_loss > 0).then_some(self.refused_until_us)
+    }
+
+    /// The free space of the active file system, looked at now and then.
+    pub fn free_bytes(&mut self, now: Stamp) -> u64 {
+        if now.monotonic_us.saturating_sub(self.space.1) >= SPACE_US
+            && let Some(active) = &self.active
+            && let Ok(disk) = self.places.folder(active.medium).file_system()
+        {
+            self.space = (disk.free, now.monotonic_us);
+        }
+        self.space.0
+    }
+
+    /// Where entries go now.
+    #[must_use]
+    pub fn medium(&self) -> Option<Medium> {
+        self.active.as_ref().map(|active| active.medium)
+    }
+
+    /// The folder that is written to.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Folder> {
+        self.medium().map(|medium| self.places.folder(medium))
+    }
+
+    /// What has been done so far.
+    #[must_use]
+    pub fn counters(&self) -> StoreCounters {
+        self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests;
