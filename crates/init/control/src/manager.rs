@@ -22,6 +22,9 @@ use serde::{Deserialize, Serialize};
 /// The interface.
 pub const INTERFACE: &str = "io.muster.Manager";
 
+/// The description that clients can ask for.
+pub const DESCRIPTION: &str = include_str!("io.muster.Manager.varlink");
+
 /// Names of methods.
 pub mod method {
     /// Queue a job; with `more`, reply again when it ended.
@@ -100,3 +103,6 @@ pub struct Failure {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errno: Option<i32>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,7 +68,7 @@ mod socket;
 
 pub use client::{CallError, Client, ConnectError, RemoteError, Replies};
 pub use connection::{Connection, ConnectionEnd, Interest, Limits, ReplyError};
-pub use message::{Call, CallMode, Empty, MalformedMessage, Parameters, Reply};
+pub use message::{Call, CallMode, MalformedMessage, Parameters, Reply};
 pub use peer::Peer;
 pub use server::{
     CallId, ConnectionId, Counters, IncomingCall, OpenServerError, Server, ServerOptions,

@@ -40,10 +40,6 @@ pub struct Call {
 #[derive(Clone, Debug, Default)]
 pub struct Parameters(Option<Box<RawValue>>);
 
-/// A message without content: what methods without parameters take and give.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Empty {}
-
 /// Why a message is none.
 #[derive(Debug, thiserror::Error)]
 pub enum MalformedMessage {

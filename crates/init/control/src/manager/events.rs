@@ -42,7 +42,7 @@ pub struct Event {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Change {
     /// A unit's state changed.
     Unit {
@@ -65,7 +65,7 @@ pub enum Change {
     /// A job ended.
     JobGone(JobGone),
     /// Unit files were read again.
-    Reloaded,
+    Reloaded {},
     /// The machine's overall state changed.
     Machine {
         /// starting, running, degraded, stopping ...

@@ -49,7 +49,7 @@ fn missing_and_null_parameters_are_an_empty_object() {
         r#"{"method":"a.B","parameters":null,"more":null}"#,
     ] {
         let call = Call::decode(text.as_bytes(), DEPTH).unwrap();
-        assert_eq!(call.parameters.read::<Empty>(), Ok(Empty {}));
+        assert_eq!(call.parameters.text(), "{}");
         assert_eq!(call.mode, CallMode::Once);
     }
 }
