@@ -124,6 +124,17 @@ impl CgroupPath {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
+    /// The place above this one; the root's is itself.
+    #[must_use]
+    pub fn parent(&self) -> Self {
+        Self(
+            self.0
+                .rsplit_once('/')
+                .map_or("", |(parent, _)| parent)
+                .into(),
+        )
+    }
+
     /// Every place from below the root down to this one.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &str> {
         let ends = self.0.match_indices('/').map(|(at, _)| at);
@@ -230,6 +241,8 @@ mod tests {
         assert_eq!(deep.steps().collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
         assert_eq!(CgroupPath::root().steps().count(), 0);
         assert!(deep.is_within(&path("a/b")) && deep.is_within(&CgroupPath::root()));
+        assert_eq!(deep.parent(), path("a/b"));
+        assert!(path("a").parent().is_root() && CgroupPath::root().parent().is_root());
         assert!(!path("a/bc").is_within(&path("a/b")));
     }
 

@@ -136,21 +136,27 @@ impl Tree {
     /// # Errors
     /// The kernel refuses.
     pub fn create(&self, path: &CgroupPath) -> Result<(), CgroupError> {
+        self.make(path).map(|_| ())
+    }
+
+    /// Makes a group; whether it is new.
+    fn make(&self, path: &CgroupPath) -> Result<bool, CgroupError> {
         let files = match &self.backing {
             Backing::V2(files) | Backing::V1(files) => files,
             Backing::Sessions(sessions) => {
                 sessions.make(path);
-                return Ok(());
+                return Ok(false);
             }
         };
         match files.make(path.relative()) {
-            Ok(_) => return Ok(()),
+            Ok(new) => return Ok(new),
             Err(Errno::NOENT) => {}
             Err(error) => return Err(CgroupError::new("make", path, error)),
         }
+        let mut new = false;
         for step in path.steps() {
-            let new = files.make(step);
-            let new = new.map_err(|error| CgroupError::new("make", path, error))?;
+            let made = files.make(step);
+            new = made.map_err(|error| CgroupError::new("make", path, error))?;
             if new && step.len() < path.as_str().len() && !self.handed_on.is_empty() {
                 let control = format!("{step}/cgroup.subtree_control");
                 let handed_on = files.write(&control, &self.handed_on);
@@ -158,7 +164,7 @@ impl Tree {
                     .map_err(|error| CgroupError::new("hand controllers on to", path, error))?;
             }
         }
-        Ok(())
+        Ok(new)
     }
 
     /// Makes a group and says how a new process gets into it.
@@ -166,12 +172,15 @@ impl Tree {
     /// # Errors
     /// The kernel refuses, or the group is frozen.
     pub fn target(&self, path: &CgroupPath) -> Result<SpawnTarget, CgroupError> {
-        self.create(path)?;
+        let new = self.make(path)?;
         let failed = |error| CgroupError::new("open", path, error);
         match &self.backing {
             Backing::V2(files) => {
-                // A child that is born frozen never executes, and whoever started it waits for that.
-                if self.is_frozen(path)? {
+                // A child that is born frozen never executes, and whoever started it waits for that. A new group can
+                // only be frozen by the one above it, whose file costs less to read because it was read before.
+                let parent = new.then(|| path.parent());
+                let frozen = self.is_frozen(parent.as_ref().unwrap_or(path))?;
+                if frozen {
                     return Err(CgroupError::Frozen { path: path.clone() });
                 }
                 let folder = files.open_folder(path.relative()).map_err(failed)?;
