@@ -1,0 +1,4 @@
+//! Tests of the crate as its users see it, beside systemd's own tools.
+
+mod round_trip;
+mod support;

@@ -1,0 +1,108 @@
+//! What the tests share: entries, files made from them, and systemd's tools.
+
+use std::path::Path;
+use std::process::Command;
+
+use muster_journal::{EntryTime, Id128, Journal, WriterOptions};
+
+/// A fixed machine.
+pub(crate) fn machine() -> Id128 {
+    "3d1219c7c4c5404aaa1f6d2a48adfda4".parse().expect("an id")
+}
+
+/// The `n`-th boot of that machine.
+pub(crate) fn boot(n: u8) -> Id128 {
+    let mut bytes = [0xb0; 16];
+    bytes[15] = n;
+    Id128::from_bytes(bytes)
+}
+
+pub(crate) fn options() -> WriterOptions {
+    let mut options = WriterOptions::new(machine(), boot(1));
+    options.max_size = 16 << 20;
+    options
+}
+
+/// A time `n` microseconds into the tests' epoch.
+pub(crate) fn at(n: u64) -> EntryTime {
+    EntryTime {
+        realtime: 1_700_000_000_000_000 + n,
+        monotonic: 1_000_000 + n,
+        boot_id: boot(1),
+    }
+}
+
+/// A log line with the fields that a log daemon adds.
+pub(crate) fn line(unit: u32, message: &str) -> Vec<Vec<u8>> {
+    line_of_boot(boot(1), unit, message)
+}
+
+pub(crate) fn line_of_boot(boot: Id128, unit: u32, message: &str) -> Vec<Vec<u8>> {
+    [
+        format!("MESSAGE={message}"),
+        "PRIORITY=6".into(),
+        "_TRANSPORT=stdout".into(),
+        format!("SYSLOG_IDENTIFIER=prog{unit}"),
+        format!("_PID={}", 1000 + unit),
+        "_UID=0".into(),
+        "_GID=0".into(),
+        format!("_COMM=prog{unit}"),
+        format!("_EXE=/usr/bin/prog{unit}"),
+        format!("_CMDLINE=/usr/bin/prog{unit} --serve"),
+        "_CAP_EFFECTIVE=1ffffffffff".into(),
+        format!("_SYSTEMD_CGROUP=/system.slice/u{unit}.service"),
+        format!("_SYSTEMD_UNIT=u{unit}.service"),
+        "_SYSTEMD_SLICE=system.slice".into(),
+        format!("_BOOT_ID={boot}"),
+        format!("_MACHINE_ID={}", machine()),
+        "_HOSTNAME=host".into(),
+    ]
+    .map(String::into_bytes)
+    .into()
+}
+
+/// Runs `journalctl`; it must succeed.
+pub(crate) fn journalctl(args: &[&str]) -> String {
+    let output = Command::new("journalctl")
+        .args(args)
+        .args(["--no-pager", "--quiet"])
+        .env("TZ", "UTC")
+        .output()
+        .expect("journalctl of the package systemd");
+    assert!(
+        output.status.success(),
+        "journalctl {args:?}: {}{}",
+        String::from_utf8_lossy(&output.stderr),
+        String::from_utf8_lossy(&output.stdout)
+    );
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Both verifiers agree that the file is in order.
+pub(crate) fn assert_verified(path: &Path) {
+    muster_journal::verify(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    journalctl(&["--verify", "--file", path.to_str().expect("text")]);
+}
+
+/// All messages from here to the end.
+pub(crate) fn messages_forward(journal: &mut Journal) -> Vec<String> {
+    let mut messages = Vec::new();
+    while let Some(entry) = journal.next_entry().expect("read") {
+        messages.push(message(&entry));
+    }
+    messages
+}
+
+/// All messages from here to the start.
+pub(crate) fn messages_backward(journal: &mut Journal) -> Vec<String> {
+    let mut messages = Vec::new();
+    while let Some(entry) = journal.previous_entry().expect("read") {
+        messages.push(message(&entry));
+    }
+    messages
+}
+
+pub(crate) fn message(entry: &muster_journal::Entry) -> String {
+    let message = entry.field(b"MESSAGE").expect("read").expect("a message");
+    String::from_utf8(message).expect("text")
+}
