@@ -22,7 +22,7 @@
 //! |---|---|
 //! | namespaces | PID, mount, UTS, IPC, network (with `lo` only) and cgroup of its own |
 //! | `/` | the host's root file system under a layer of its own: it may write anywhere, and the host sees nothing of it |
-//! | unit files | `/etc/systemd/system`: what the test gave; `/usr/lib/systemd/system`: the [`STANDARD_UNITS`] and what the test named; no generators but the test's |
+//! | unit files | `/etc/systemd/system`: what the test gave; `/usr/lib/systemd/system`: what the test named of the host's or of another folder; no generators but the test's |
 //! | `/run`, `/tmp`, `/var/log`, `/dev` | empty file systems in memory; the usual devices, no `/dev/kmsg` |
 //! | `/sys/fs/cgroup` | a cgroup v2 tree whose root is a fresh group of the host's, or nothing with [`MachineBuilder::without_cgroups`] |
 //! | `/proc/sys`, `/sys` | read-only: the kernel is the host's |
@@ -61,45 +61,6 @@ pub use self::running::{CommandOutput, Ended, Machine};
 /// That of the init and of commands; the workspace's own programs come first.
 const SEARCH_PATH: &str =
     "/usr/lib/muster:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// The host's unit files that every machine has: the synchronisation points of boot and shutdown, and what ends a machine.
-pub const STANDARD_UNITS: &[&str] = &[
-    "basic.target",
-    "exit.target",
-    "final.target",
-    "getty.target",
-    "graphical.target",
-    "halt.target",
-    "local-fs-pre.target",
-    "local-fs.target",
-    "multi-user.target",
-    "network-online.target",
-    "network-pre.target",
-    "network.target",
-    "nss-lookup.target",
-    "nss-user-lookup.target",
-    "paths.target",
-    "poweroff.target",
-    "reboot.target",
-    "remote-fs-pre.target",
-    "remote-fs.target",
-    "rescue.target",
-    "shutdown.target",
-    "slices.target",
-    "sockets.target",
-    "swap.target",
-    "sysinit.target",
-    "syslog.socket",
-    "systemd-exit.service",
-    "systemd-halt.service",
-    "systemd-poweroff.service",
-    "systemd-reboot.service",
-    "time-set.target",
-    "time-sync.target",
-    "timers.target",
-    "umount.target",
-    "user.slice",
-];
 
 /// What went wrong with a machine.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,11 @@
 //! Muster as the init of a [machine](crate::machine): its programs, how it is started, when it is up.
 
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::guest::Guest;
 use crate::machine::{Binaries, BinariesError, Build, Machine, MachineBuilder, MachineError};
 
 /// What `sctl` speaks to.
@@ -13,25 +17,50 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-logd", "muster-logd"),
     ("muster-sctl", "sctl"),
 ];
-const DEFAULT_TARGET: &str =
-    "[Unit]\nRequires=multi-user.target\nAfter=multi-user.target\nAllowIsolate=yes\n";
+/// Where a guest, whose `/usr` is the host's, has Muster's files.
+const GUEST_PROGRAMS: &str = "/lab/muster";
+const GUEST_UNITS: &str = "/lab/units";
+const GUEST_INIT: &str = "/lab/start-muster";
+/// What an initramfs would do, and then Muster is process 1. Everything else that is to be mounted, it mounts itself.
+const GUEST_SCRIPT: &str = r#"#!/lab/bin/busybox sh
+set -e
+/lab/bin/busybox mount -t hostfs -o ro,/usr none /usr
+/lab/bin/busybox mount -t tmpfs lab /usr/lib/systemd/system-generators
+/lab/bin/busybox mount -o bind /lab/units /usr/lib/systemd/system
+exec /lab/muster/muster-init --log-target stderr
+"#;
 
 /// Builds the programs of a running Muster, with these features (`package/feature`).
 pub fn programs(build: Build, features: &[&str]) -> Result<Binaries, BinariesError> {
     Binaries::build(build, PROGRAMS, features)
 }
 
-/// A machine with Muster as its init, which boots to `default.target` (`multi-user.target` unless the test adds one).
+/// The unit files that Muster installs.
+fn units() -> io::Result<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../units");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        files.push(entry?.path());
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A machine with Muster as its init and the unit files that Muster installs, which boots to `default.target`.
+///
+/// # Panics
+/// When the workspace has no folder of unit files.
 pub fn machine(programs: &Binaries) -> MachineBuilder {
-    Machine::builder()
-        .init([INIT])
-        .binaries(programs)
-        .unit("default.target", DEFAULT_TARGET)
+    let builder = Machine::builder().init([INIT]).binaries(programs);
+    let units = units().expect("the workspace's unit files");
+    units.iter().fold(builder, MachineBuilder::vendor_file)
 }
 
 /// A machine in which Muster supervises beside another init.
 pub fn supervised_machine(programs: &Binaries) -> MachineBuilder {
-    machine(programs).init([INIT, "--supervise"]).beside_an_init()
+    machine(programs)
+        .init([INIT, "--supervise"])
+        .beside_an_init()
 }
 
 /// Boots it and waits until it has started everything.
@@ -40,4 +69,41 @@ pub fn boot(builder: &MachineBuilder, within: Duration) -> Result<Machine, Machi
     machine.wait_for_path(CONTROL_SOCKET, within)?;
     machine.run_within(within, ["sctl", "is-system-running", "--wait"])?;
     Ok(machine)
+}
+
+/// A guest with a kernel of its own that boots into Muster, with the host's `/usr` read-only and, in `/usr/lib/muster`,
+/// these programs. What it leaves in `/out` comes back.
+///
+/// # Panics
+/// When the workspace has no folder of unit files.
+pub fn guest(programs: &Binaries) -> Guest {
+    let mut guest = Guest::uml()
+        .init(GUEST_INIT)
+        .file(GUEST_INIT, GUEST_SCRIPT, 0o755)
+        .file(
+            "/etc/machine-id",
+            "0123456789abcdef0123456789abcdef\n",
+            0o444,
+        )
+        .link("/usr/lib", "/lib")
+        .link("/usr/lib64", "/lib64")
+        .link("/usr/sbin", "/sbin");
+    for folder in ["/usr", "/sys/fs/cgroup", "/var/log", "/var/lib"] {
+        guest = guest.file(Path::new(folder).join(".lab"), "", 0o644);
+    }
+    for tool in ["cat", "sleep", "true"] {
+        guest = guest.link(
+            Path::new("/usr/bin").join(tool),
+            Path::new("/bin").join(tool),
+        );
+    }
+    for (_, program) in PROGRAMS {
+        let inside = Path::new(GUEST_PROGRAMS).join(program);
+        guest = guest.host_file(programs.path(program), inside);
+    }
+    for unit in units().expect("the workspace's unit files") {
+        let inside = Path::new(GUEST_UNITS).join(unit.file_name().unwrap_or_default());
+        guest = guest.host_file(unit, inside);
+    }
+    guest
 }

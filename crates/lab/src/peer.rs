@@ -12,13 +12,54 @@ pub const SYSTEMD: &str = "/lib/systemd/systemd";
 /// What `systemctl` speaks to as root, without a message bus.
 const CONTROL_SOCKET: &str = "/run/systemd/private";
 
+/// The synchronisation points of boot and shutdown, what ends a machine, and the journal.
+const UNITS: &[&str] = &[
+    "basic.target",
+    "exit.target",
+    "final.target",
+    "getty.target",
+    "graphical.target",
+    "halt.target",
+    "local-fs-pre.target",
+    "local-fs.target",
+    "multi-user.target",
+    "network-online.target",
+    "network-pre.target",
+    "network.target",
+    "nss-lookup.target",
+    "nss-user-lookup.target",
+    "paths.target",
+    "poweroff.target",
+    "reboot.target",
+    "remote-fs-pre.target",
+    "remote-fs.target",
+    "rescue.target",
+    "shutdown.target",
+    "slices.target",
+    "sockets.target",
+    "swap.target",
+    "sysinit.target",
+    "syslog.socket",
+    "systemd-exit.service",
+    "systemd-halt.service",
+    "systemd-journald-dev-log.socket",
+    "systemd-journald.service",
+    "systemd-journald.socket",
+    "systemd-poweroff.service",
+    "systemd-reboot.service",
+    "time-set.target",
+    "time-sync.target",
+    "timers.target",
+    "umount.target",
+    "user.slice",
+];
+
 /// A machine with systemd as its init, which boots to `default.target` (`multi-user.target` unless the test adds one).
 pub fn systemd() -> MachineBuilder {
-    Machine::builder()
-        .init([SYSTEMD, "--system", "--log-target=null"])
-        .vendor_unit("systemd-journald.socket")
-        .vendor_unit("systemd-journald-dev-log.socket")
-        .vendor_unit("systemd-journald.service")
+    let builder = Machine::builder().init([SYSTEMD, "--system", "--log-target=null"]);
+    UNITS
+        .iter()
+        .fold(builder, MachineBuilder::vendor_unit)
         .file("/etc/systemd/journald.conf", JOURNALD_CONFIG, 0o644)
         // Without this link the manager would start the host's graphical target.
         .unit("default.target", DEFAULT_TARGET)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::group::Group;
 use super::processes::only_child;
 use super::running::Machine;
-use super::{MachineError, SEARCH_PATH, STANDARD_UNITS};
+use super::{MachineError, SEARCH_PATH};
 use crate::program::Program;
 use crate::try_poll_for;
 
@@ -29,7 +29,7 @@ pub struct MachineBuilder {
     env: Vec<(OsString, OsString)>,
     files: Vec<(PathBuf, Vec<u8>, u32)>,
     units: Vec<(String, Vec<u8>)>,
-    vendor_units: Vec<String>,
+    vendor_units: Vec<PathBuf>,
     binds: Vec<(PathBuf, PathBuf)>,
     cgroups: bool,
     beside: bool,
@@ -84,8 +84,13 @@ impl MachineBuilder {
     }
 
     /// Adds a unit file of the host's packages to `/usr/lib/systemd/system`, unchanged.
-    pub fn vendor_unit(mut self, name: impl Into<String>) -> Self {
-        self.vendor_units.push(name.into());
+    pub fn vendor_unit(self, name: impl AsRef<Path>) -> Self {
+        self.vendor_file(Path::new(HOST_UNITS).join(name))
+    }
+
+    /// Adds a unit file from any place of the host to `/usr/lib/systemd/system`, unchanged.
+    pub fn vendor_file(mut self, host: impl AsRef<Path>) -> Self {
+        self.vendor_units.push(host.as_ref().to_owned());
         self
     }
 
@@ -190,18 +195,14 @@ impl MachineBuilder {
         for (name, text) in &self.units {
             write(&folder.join("units").join(name), text, 0o644)?;
         }
-        let vendor = folder.join("vendor");
-        for name in STANDARD_UNITS
-            .iter()
-            .copied()
-            .chain(self.vendor_units.iter().map(String::as_str))
-        {
-            let source = Path::new(HOST_UNITS).join(name);
-            let text = fs::read(&source).map_err(|error| MachineError::Prepare {
-                path: source,
+        for source in &self.vendor_units {
+            let prepare = |error| MachineError::Prepare {
+                path: source.clone(),
                 source: error,
-            })?;
-            write(&vendor.join(name), &text, 0o644)?;
+            };
+            let text = fs::read(source).map_err(prepare)?;
+            let name = source.file_name().unwrap_or_default();
+            write(&folder.join("vendor").join(name), &text, 0o644)?;
         }
         let mut binds = Vec::new();
         for (host, inside) in &self.binds {
