@@ -39,14 +39,25 @@ pub(crate) struct Logs {
     waiting: VecDeque<Waiting>,
     lines: usize,
     lost: u64,
-    /// Lines also go to standard error: nobody reads the feed yet.
-    pub(crate) on_console: bool,
+    /// Lines that matter so much also go to standard error.
+    pub(crate) console: Option<Severity>,
+    /// That is so only because nobody reads the feed yet.
+    until_read: bool,
 }
 
 /// A unit and its run.
 type About = Option<(Box<str>, InvocationId)>;
 
 impl Logs {
+    /// Nothing waits. Without a stated level, warnings are on the console until somebody reads the feed.
+    pub(crate) fn new(console: Option<Severity>) -> Self {
+        Self {
+            console: console.or(Some(Severity::Warning)),
+            until_read: console.is_none(),
+            ..Self::default()
+        }
+    }
+
     /// A line of the manager's own.
     pub(crate) fn say(&mut self, now: Clock, severity: Severity, about: About, message: &str) {
         self.say_with(now, severity, about, message, Vec::new());
@@ -61,7 +72,7 @@ impl Logs {
         message: &str,
         fields: Vec<Box<str>>,
     ) {
-        if self.on_console && severity <= Severity::Warning {
+        if self.console.is_some_and(|least| severity <= least) {
             let about = about.as_ref().map_or("", |(unit, _)| unit);
             let colon = if about.is_empty() { "" } else { ": " };
             eprintln!("muster-core: {about}{colon}{message}");
@@ -216,7 +227,9 @@ impl Core {
 
     /// The log daemon starts: it is given everything that is open.
     pub(crate) fn greet_log_daemon(&mut self) {
-        self.logs.on_console = false;
+        if std::mem::take(&mut self.logs.until_read) {
+            self.logs.console = None;
+        }
         let streams: Vec<UnitId> = self.logs.open.keys().copied().collect();
         let is_stream = |waiting: &Waiting| matches!(waiting, Waiting::Stream(_));
         self.logs.waiting.retain(|waiting| !is_stream(waiting));

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use muster_engine::protocol::Severity;
 use muster_unit_file::load::SearchPath;
 
 /// What the command line asks for.
@@ -28,6 +29,8 @@ pub struct Options {
     pub kernel_units: bool,
     /// Where helper programs are.
     pub helpers: Option<PathBuf>,
+    /// Lines that matter at least so much go to standard error too; without it, warnings do until the log daemon runs.
+    pub console: Option<Severity>,
 }
 
 impl Default for Options {
@@ -43,6 +46,7 @@ impl Default for Options {
             safe_mode: false,
             kernel_units: true,
             helpers: None,
+            console: None,
         }
     }
 }
@@ -59,6 +63,9 @@ pub enum OptionsError {
     /// An option that there is not.
     #[error("unknown option '{0}'; see --help")]
     Unknown(String),
+    /// A level that there is not.
+    #[error("'{0}' is no level; error, warning, notice, info and debug are")]
+    Level(String),
     /// An option that lacks its value.
     #[error("option '{0}' needs a value; see --help")]
     NoValue(&'static str),
@@ -79,11 +86,23 @@ Options:
       --cgroup DIR           root of the cgroup tree [default: the cgroup of this process]
       --root DIR             read unit files below this folder [default: /]
       --helper-dir DIR       where muster's helper programs are [default: beside this program]
+      --console LEVEL        also write lines of this level (error, warning, notice, info, debug) to standard error
       --no-kernel-units      make no units of devices, mounts and swaps
       --safe-mode            keep what runs, start nothing by itself, answer sctl
   -h, --help                 print this
   -V, --version              print the version
 ";
+
+fn level_of(word: &str) -> Result<Severity, OptionsError> {
+    Ok(match word {
+        "error" => Severity::Error,
+        "warning" => Severity::Warning,
+        "notice" => Severity::Notice,
+        "info" => Severity::Info,
+        "debug" => Severity::Debug,
+        other => return Err(OptionsError::Level(other.to_owned())),
+    })
+}
 
 impl Options {
     /// Reads a command line (without the program's name).
@@ -122,6 +141,10 @@ impl Options {
                 "--cgroup" => options.cgroup = Some(value("--cgroup")?.into()),
                 "--root" => options.root = value("--root")?.into(),
                 "--helper-dir" => options.helpers = Some(value("--helper-dir")?.into()),
+                "--console" => {
+                    let level = value("--console")?;
+                    options.console = Some(level_of(&level.to_string_lossy())?);
+                }
                 "--no-kernel-units" => options.kernel_units = false,
                 "--safe-mode" => options.safe_mode = true,
                 "-h" | "--help" => return Err(OptionsError::Help),

@@ -277,6 +277,7 @@ impl Step<'_> {
                 .would_exceed(settings.start_limit, self.state.now.monotonic),
             shutting_down: self.state.shutting_down,
         };
+        let started = matches!(input, Input::Start { .. });
         let record = self.state.unit_mut(unit);
         let old = record.active();
         let mut outputs = Vec::new();
@@ -285,11 +286,19 @@ impl Step<'_> {
             .handle(record.spec.as_deref(), &context, input, &mut outputs);
         let new = record.active();
         let invocation = record.invocation;
+        // A device waits for its hardware in the state that it is in; a service was up for no time at all.
+        let started = started && matches!(record.machine, crate::types::Machine::Service(_));
         for output in outputs {
             self.output(unit, invocation, output);
         }
         if old != new {
             self.pending.push_back(Pending::Changed { unit, old, new });
+        } else if started && new.is_down() {
+            // It had nothing to run and is down again: whoever waits for that run is told that there was one.
+            let between = ActiveState::Activating;
+            for (old, new) in [(old, between), (between, new)] {
+                self.pending.push_back(Pending::Changed { unit, old, new });
+            }
         }
     }
 

@@ -311,3 +311,18 @@ fn an_idle_service_starts_when_nothing_else_is_to_be_done() {
     bed.spawned("getty.service", Role::Main, 8);
     assert_eq!(bed.sub("getty.service"), "running");
 }
+
+#[test]
+fn a_oneshot_without_commands_ends_its_job_and_counts_as_a_run() {
+    let service = ServiceSpec {
+        service_type: ServiceType::Oneshot,
+        ..ServiceSpec::default()
+    };
+    let mut bed = Bed::new(&[("end.service", KindSpec::Service(service.into()), &[])]);
+    let done = bed.request("end.service", JobVerb::Start);
+    let ended = |what: &Do| matches!(what, Do::JobEnded { result, .. } if result.is_good());
+    assert!(done.iter().any(ended), "{done:?}");
+    assert_eq!(bed.state.jobs().count(), 0);
+    let states = done.iter().filter(|what| matches!(what, Do::StateChanged { .. }));
+    assert_eq!(states.count(), 2, "up and down again");
+}

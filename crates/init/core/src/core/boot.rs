@@ -49,7 +49,7 @@ impl Core {
             engine: EngineState::new(),
             memory: Memory::default(),
             units: UnitTable::new(loader, host, moments),
-            logs: Logs::default(),
+            logs: Logs::new(options.console),
             control: Control::default(),
             activation: Activation::default(),
             processes: HashMap::new(),
@@ -67,7 +67,6 @@ impl Core {
             failure: None,
             options,
         };
-        core.logs.on_console = record.is_none();
         muster_fault::hit(BEGUN);
         let mut kept = Kept::new(begun.kept);
         match record {

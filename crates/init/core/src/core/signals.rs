@@ -1,5 +1,6 @@
 //! Signals that `muster-init` got and passed on.
 
+use muster_engine::ids::UnitId;
 use muster_engine::job::{JobMode, JobVerb};
 use muster_engine::protocol::Severity;
 use muster_handover::Signal;
@@ -8,6 +9,7 @@ use super::Core;
 
 const SIGHUP: u32 = 1;
 const SIGINT: u32 = 2;
+const SIGUSR2: u32 = 12;
 const SIGTERM: u32 = 15;
 const SIGWINCH: u32 = 28;
 const SIGPWR: u32 = 30;
@@ -23,6 +25,7 @@ impl Core {
                 self.reload_units();
                 return;
             }
+            SIGUSR2 => return self.say_what_waits(),
             SIGINT | SIGTERM if self.supervised => start("exit.target"),
             SIGINT => start("ctrl-alt-del.target"),
             SIGTERM => start("poweroff.target"),
@@ -48,5 +51,16 @@ impl Core {
         );
         self.say(Severity::Notice, None, &message);
         self.want(unit, JobVerb::Start, mode);
+    }
+
+    /// Every queued job and what it waits for, for whoever cannot reach the control socket.
+    fn say_what_waits(&mut self) {
+        let units: Vec<UnitId> = self.engine.jobs().map(|job| job.unit).collect();
+        let message = format!("{} jobs are queued.", units.len());
+        self.say(Severity::Notice, None, &message);
+        for unit in units {
+            let why = self.engine.why(unit).to_string();
+            self.say(Severity::Notice, Some(unit), &why);
+        }
     }
 }

@@ -1,0 +1,11 @@
+//! Muster as it runs on a machine: `muster-init`, `muster-core`, `muster-logd` and `sctl` together, as process 1 of
+//! namespaces and of a guest with a kernel of its own.
+
+mod boot;
+mod daemons;
+mod failures;
+mod kill;
+mod rig;
+mod scene;
+mod soak;
+mod upgrade;
