@@ -1,12 +1,14 @@
 //! How one process is run, as a value.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// How one process is run. Descriptors are named by their index in the list that [`Prepared::new`] is given beside it, so
 /// that the value can be stored and sent.
 ///
 /// [`Prepared::new`]: crate::Prepared::new
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExecContext {
     /// The program's absolute path.
@@ -84,6 +86,25 @@ impl Default for ExecContext {
             passed: Vec::new(),
             terminal: None,
         }
+    }
+}
+
+impl fmt::Debug for ExecContext {
+    /// Values of variables and arguments may be secrets, so only names and what is peculiar are shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.environment.iter();
+        let names: Vec<&str> = names.filter_map(|text| text.split('=').next()).collect();
+        f.debug_struct("ExecContext")
+            .field("program", &self.program)
+            .field("arguments", &self.argv.len())
+            .field("variables", &names)
+            .field("working_directory", &self.working_directory)
+            .field("identity", &self.identity)
+            .field("stdin", &self.stdin)
+            .field("stdout", &self.stdout)
+            .field("stderr", &self.stderr)
+            .field("passed", &self.passed)
+            .finish_non_exhaustive()
     }
 }
 

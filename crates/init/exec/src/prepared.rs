@@ -46,6 +46,12 @@ pub enum PrepareError {
         /// Its number.
         stream: u8,
     },
+    /// A number that means "leave it as it is" to the kernel: the process would keep the caller's rights.
+    #[error("{number} is not the number of a user or group")]
+    BadIdentity {
+        /// The number.
+        number: u32,
+    },
     /// A processor that no mask has room for.
     #[error("there is no processor {number}")]
     BadProcessor {
@@ -64,6 +70,7 @@ impl PrepareError {
             Self::BadStream { stream: 0 } => Step::Stdin,
             Self::BadStream { stream: 1 } => Step::Stdout,
             Self::BadStream { .. } => Step::Stderr,
+            Self::BadIdentity { .. } => Step::User,
             Self::BadProcessor { .. } => Step::CpuAffinity,
         }
     }
@@ -102,6 +109,7 @@ impl<'a> Prepared<'a> {
                 program: context.program.clone(),
             });
         }
+        check_identity(context)?;
         let mut arena = Arena::default();
         let program = arena.add("the program's path", &context.program)?;
         let folder = context.working_directory.as_ref();
@@ -277,6 +285,17 @@ fn check_stream(
     }
 }
 
+fn check_identity(context: &ExecContext) -> Result<(), PrepareError> {
+    let Some(identity) = &context.identity else {
+        return Ok(());
+    };
+    let numbers = [identity.uid, identity.gid];
+    match numbers.into_iter().find(|number| *number == u32::MAX) {
+        Some(number) => Err(PrepareError::BadIdentity { number }),
+        None => Ok(()),
+    }
+}
+
 fn check_fd(index: u16, count: usize) -> Result<(), PrepareError> {
     if usize::from(index) < count {
         Ok(())
@@ -308,5 +327,68 @@ fn open_flags(access: FileAccess) -> c_int {
         FileAccess::Write => libc::O_WRONLY | made,
         FileAccess::Append => libc::O_WRONLY | made | libc::O_APPEND,
         FileAccess::Truncate => libc::O_WRONLY | made | libc::O_TRUNC,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{Identity, PassedFd};
+
+    fn refused(change: impl FnOnce(&mut ExecContext)) -> PrepareError {
+        let mut context = ExecContext {
+            program: "/bin/true".into(),
+            ..ExecContext::default()
+        };
+        change(&mut context);
+        Prepared::new(&context, &[]).expect_err("it contradicts itself")
+    }
+
+    #[test]
+    fn contradictions_are_refused_before_anything_runs() {
+        let identity = |uid, gid| {
+            Some(Identity {
+                uid,
+                gid,
+                groups: Vec::new(),
+            })
+        };
+        let steps = [
+            refused(|context| context.program = "true".into()).step(),
+            refused(|context| context.program = "/bin/tr\0ue".into()).step(),
+            refused(|context| context.environment = vec!["A=\0".into()]).step(),
+            refused(|context| context.stdin = Stream::Same(0)).step(),
+            refused(|context| context.stdout = Stream::Same(1)).step(),
+            refused(|context| context.stderr = Stream::Terminal).step(),
+            refused(|context| context.stdin = Stream::Fd(0)).step(),
+            refused(|context| {
+                context.passed = vec![PassedFd {
+                    fd: 0,
+                    name: "x".into(),
+                    nonblocking: None,
+                }];
+            })
+            .step(),
+            refused(|context| context.identity = identity(u32::MAX, 0)).step(),
+            refused(|context| context.identity = identity(0, u32::MAX)).step(),
+            refused(|context| context.processors = vec![60_000]).step(),
+        ];
+        let codes = steps.map(Step::exit_code);
+        assert_eq!(
+            codes,
+            [203, 203, 203, 208, 209, 222, 202, 202, 217, 217, 215]
+        );
+    }
+
+    #[test]
+    fn the_environment_is_never_printed() {
+        let context = ExecContext {
+            program: "/bin/true".into(),
+            environment: vec!["PASSWORD=secret".into()],
+            ..ExecContext::default()
+        };
+        let prepared = Prepared::new(&context, &[]).expect("it can be run");
+        assert!(!format!("{prepared:?}").contains("secret"));
+        assert!(!format!("{context:?}").contains("secret"));
     }
 }

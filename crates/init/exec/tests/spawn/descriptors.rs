@@ -1,0 +1,150 @@
+//! Which descriptors a process finds.
+
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use muster_exec::{ExecContext, FileAccess, Launch, PassedFd, Stream};
+use proptest::prelude::*;
+
+use crate::rig::{output_with, shell, spawn, wait};
+
+fn passed(fd: u16, name: &str) -> PassedFd {
+    PassedFd {
+        fd,
+        name: name.into(),
+        nonblocking: None,
+    }
+}
+
+/// A file with a text in it, which a process reads to show that it has this one and no other.
+fn marked(text: &str) -> OwnedFd {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    std::io::Seek::rewind(&mut file).unwrap();
+    file.into()
+}
+
+#[test]
+fn passed_descriptors_are_numbered_and_named() {
+    let (a, b) = (marked("first"), marked("second"));
+    let script = "cat <&3; echo; cat <&4; echo; echo $LISTEN_FDS $LISTEN_FDNAMES $$ $LISTEN_PID";
+    let context = ExecContext {
+        passed: vec![passed(2, "web.socket"), passed(1, "x")],
+        environment: vec!["PATH=/bin".into(), "LISTEN_FDS=77".into()],
+        ..shell(script)
+    };
+    let text = output_with(&context, &[a.as_fd(), b.as_fd()]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[..2], ["second", "first"]);
+    let (rest, pids) = lines[2].split_once("web.socket:x ").unwrap();
+    assert_eq!(rest, "2 ");
+    let (own, told) = pids.split_once(' ').unwrap();
+    assert_eq!(own, told);
+}
+
+#[test]
+fn nothing_else_is_open() {
+    // Neither close-on-exec nor anybody's care protects this one.
+    let leaking = rustix::io::dup(std::io::stdin()).unwrap();
+    rustix::io::fcntl_setfd(&leaking, rustix::io::FdFlags::empty()).unwrap();
+    let a = marked("x");
+    let context = ExecContext {
+        passed: vec![passed(1, "a"), passed(1, "again")],
+        // The shell's own look at the folder is one more.
+        ..shell(
+            "for f in /proc/self/fd/*; do echo ${f##*/}; done | sort -n | tr '\\n' ' '; ls -l /proc/$$/fd | wc -l",
+        )
+    };
+    let text = output_with(&context, &[a.as_fd()]);
+    let open: Vec<&str> = text.split_whitespace().collect();
+    assert!(!open.contains(&leaking.as_raw_fd().to_string().as_str()) || leaking.as_raw_fd() < 5);
+    // A line for the total, and five descriptors.
+    assert_eq!(open.last(), Some(&"6"), "{text}");
+}
+
+#[test]
+fn blocking_is_set_where_it_is_said() {
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let context = ExecContext {
+        passed: vec![PassedFd {
+            nonblocking: Some(true),
+            ..passed(1, "a")
+        }],
+        ..shell("grep flags /proc/self/fdinfo/3")
+    };
+    let text = output_with(&context, &[reader.as_fd()]);
+    let flags = text.split_whitespace().nth(1).unwrap();
+    let flags = i32::from_str_radix(flags, 8).unwrap();
+    assert_eq!(flags & libc::O_NONBLOCK, libc::O_NONBLOCK, "{text}");
+}
+
+#[test]
+fn files_are_opened_as_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out");
+    let write = |access, script: &str| {
+        let context = ExecContext {
+            stdout: Stream::File {
+                path: path.to_str().unwrap().into(),
+                access,
+            },
+            stderr: Stream::Same(1),
+            ..shell(script)
+        };
+        let spawned = spawn(&context, &[], &Launch::default()).unwrap();
+        assert_eq!(wait(spawned.pid).exit_status(), Some(0));
+        std::fs::read_to_string(&path).unwrap()
+    };
+    assert_eq!(
+        write(FileAccess::Truncate, "echo hello; echo err >&2"),
+        "hello\nerr\n"
+    );
+    assert_eq!(write(FileAccess::Write, "printf J"), "Jello\nerr\n");
+    assert_eq!(write(FileAccess::Append, "printf end"), "Jello\nerr\nend");
+    assert_eq!(write(FileAccess::Truncate, "printf new"), "new");
+    let context = ExecContext {
+        stdin: Stream::File {
+            path: path.to_str().unwrap().into(),
+            access: FileAccess::Read,
+        },
+        ..shell("cat; grep flags /proc/self/fdinfo/0")
+    };
+    let text = output_with(&context, &[]);
+    assert!(text.starts_with("new"), "{text}");
+    let flags = i32::from_str_radix(text.split_whitespace().nth(1).unwrap(), 8).unwrap();
+    assert_eq!(flags & libc::O_NONBLOCK, 0, "{text}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever numbers the caller's descriptors have, and however they are mixed, each arrives where it belongs.
+    #[test]
+    fn any_arrangement_of_descriptors_arrives(
+        order in prop::collection::vec(0u16..6, 0..8),
+        low in prop::collection::vec(any::<bool>(), 6),
+    ) {
+        let texts: Vec<String> = (0..6).map(|number| format!("file{number}")).collect();
+        let files: Vec<OwnedFd> = texts
+            .iter()
+            .zip(&low)
+            .map(|(text, low)| {
+                let file = marked(text);
+                // Some with numbers above those that the process will use, some (likely) within.
+                let first = if *low { 3 } else { 40 };
+                rustix::io::fcntl_dupfd_cloexec(&file, first).unwrap()
+            })
+            .collect();
+        let script: String = (3..3 + order.len())
+            .map(|number| format!("cat /proc/self/fd/{number}; echo; "))
+            .collect();
+        let context = ExecContext {
+            passed: order.iter().map(|index| passed(index + 1, "f")).collect(),
+            ..shell(&script)
+        };
+        let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+        let text = output_with(&context, &fds);
+        let expected: String = order.iter().map(|index| format!("file{index}\n")).collect();
+        prop_assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,139 @@
+//! Processes in cgroups of their own.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use muster_cgroup::{CgroupPath, Hierarchy, Mode as TreeMode, SpawnTarget, Tree};
+use muster_exec::{ExecContext, Launch, Mode};
+
+use crate::rig::{output, program, shell, spawn, wait};
+
+struct Rig {
+    tree: Tree,
+}
+
+impl Rig {
+    fn new(test: &str) -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("muster-exec-{}-{number}", std::process::id());
+        let place = CgroupPath::parse(&name).unwrap();
+        let tree = Tree::open(&Hierarchy::detect().unwrap(), &place).ok();
+        let tree = tree.filter(|tree| tree.mode() != TreeMode::Sessions);
+        if tree.is_none() {
+            println!("{test}: skipped, no cgroups can be made");
+        }
+        Some(Self { tree: tree? })
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let root = CgroupPath::root();
+        let end = Instant::now() + Duration::from_secs(10);
+        while self.tree.is_populated(&root).unwrap_or(false) && Instant::now() < end {
+            let _ = self.tree.kill(&root);
+            std::thread::yield_now();
+        }
+        let _ = self.tree.remove(&unit());
+        let removed = std::fs::remove_dir(self.tree.folder(&root).unwrap());
+        if !std::thread::panicking() {
+            removed.unwrap();
+        }
+    }
+}
+
+fn unit() -> CgroupPath {
+    CgroupPath::parse("x.service").unwrap()
+}
+
+fn sleeper() -> ExecContext {
+    ExecContext {
+        argv: vec!["sleep".into(), "1000".into()],
+        ..program("/bin/sleep")
+    }
+}
+
+fn wait_empty(tree: &Tree) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while tree.is_populated(&unit()).unwrap() {
+        assert!(Instant::now() < end, "processes are left");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Starts something in the group, sees that it is there, and ends it.
+fn round(tree: &Tree, mode: Mode) {
+    let target = tree.target(&unit()).unwrap();
+    let launch = Launch {
+        cgroup: Some(&target),
+        mode,
+        ..Launch::default()
+    };
+    let spawned = spawn(&sleeper(), &[], &launch).unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while tree.processes(&unit()).unwrap() != [spawned.pid] {
+        assert!(
+            mode == Mode::Detached && Instant::now() < end,
+            "it is not in its group"
+        );
+    }
+    tree.kill(&unit()).unwrap();
+    assert_eq!(wait(spawned.pid).terminating_signal(), Some(libc::SIGKILL));
+    wait_empty(tree);
+}
+
+/// The kernel kills what is born in a group that was killed before; every round but the first would end at once.
+#[test]
+fn a_group_that_was_killed_can_be_used_again() {
+    let Some(rig) = Rig::new("a_group_that_was_killed_can_be_used_again") else {
+        return;
+    };
+    for _ in 0..3 {
+        round(&rig.tree, Mode::Suspended);
+    }
+    for _ in 0..2 {
+        round(&rig.tree, Mode::Detached);
+    }
+}
+
+#[test]
+fn a_process_is_in_its_group_before_it_runs() {
+    let Some(rig) = Rig::new("a_process_is_in_its_group_before_it_runs") else {
+        return;
+    };
+    let target = rig.tree.target(&unit()).unwrap();
+    let SpawnTarget::Born(folder) = target else {
+        println!("a_process_is_in_its_group_before_it_runs: skipped, no cgroup v2");
+        return;
+    };
+    let procs = std::fs::OpenOptions::new()
+        .write(true)
+        .open(rig.tree.folder(&unit()).unwrap().join("cgroup.procs"))
+        .unwrap();
+    for target in [SpawnTarget::Born(folder), SpawnTarget::Joins(procs.into())] {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let launch = Launch {
+            cgroup: Some(&target),
+            ..Launch::default()
+        };
+        let context = shell("grep '^0:' /proc/self/cgroup");
+        let spawned = spawn(&context, &[writer.as_fd()], &launch).unwrap();
+        drop(writer);
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
+        assert!(
+            text.trim_end().ends_with("/x.service"),
+            "{target:?}: {text}"
+        );
+        assert_eq!(wait(spawned.pid).exit_status(), Some(0));
+    }
+    wait_empty(&rig.tree);
+}
+
+#[test]
+fn without_a_group_a_process_stays_where_its_parent_is() {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    assert_eq!(output(&shell("cat /proc/self/cgroup")), own);
+}

@@ -1,0 +1,10 @@
+//! Real processes, started in every way and looked at from inside.
+
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+mod descriptors;
+mod failures;
+mod groups;
+mod parents;
+mod rig;
+mod settings;
