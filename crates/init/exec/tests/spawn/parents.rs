@@ -75,9 +75,13 @@ fn the_slot_says_which_process_came_of_an_action() {
         slot.begin(action);
         assert_eq!(later.entry(), SlotEntry { action, pid: None });
         let spawned = spawner.spawn(&mut prepared, &Launch::default(), &mut slot);
-        let pid = Some(spawned.unwrap().pid);
-        assert_eq!(later.entry(), SlotEntry { action, pid });
-        wait(pid.unwrap());
+        let pid = spawned.unwrap().pid;
+        let expected = SlotEntry {
+            action,
+            pid: Some(pid),
+        };
+        assert_eq!(later.entry(), expected);
+        wait(pid);
     }
 }
 

@@ -192,7 +192,7 @@ fn the_caller_stays_as_it_was() {
     }
     let state = || {
         let read = |path: &str| std::fs::read_to_string(path).unwrap();
-        let status = read("/proc/self/status");
+        let status = read("/proc/thread-self/status");
         let kept = ["Umask", "Uid", "Groups", "SigBlk", "SigIgn", "NoNewPrivs"];
         let lines = status.lines();
         let kept: Vec<String> = lines
