@@ -77,11 +77,14 @@ exec unshare --cgroup /bin/sh -eu -c '
     # As any first process: passes a wish to end on, and ends with what it was there for.
     env --default-signal=INT,QUIT "$@" &
     child=$!
-    trap "kill -TERM $child" TERM INT
-    status=0
-    while kill -0 $child 2>/dev/null; do
+    asked=no
+    trap "asked=yes; kill -TERM $child" TERM INT
+    while :; do
         status=0
         wait $child || status=$?
+        # A wait that a signal has cut short says nothing about the child.
+        [ $asked = yes ] || break
+        asked=no
     done
     exit $status
 ' lab-machine "$group" "$place" "$@"

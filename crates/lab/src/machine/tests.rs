@@ -9,7 +9,7 @@ use crate::{peer, poll_until};
 
 const TIME: Duration = Duration::from_secs(30);
 /// An init that does what one must: it reaps, and lives.
-const SHELL_INIT: &str = "trap 'exit 3' TERM; while :; do sleep 600 & wait; done";
+const SHELL_INIT: &str = "trap 'exit 3' TERM; echo up; while :; do sleep 600 & wait; done";
 
 fn shell() -> MachineBuilder {
     Machine::builder().init(["/bin/sh", "-c", SHELL_INIT])
@@ -82,6 +82,7 @@ fn end_of_the_init_is_the_end_of_the_machine() {
     let script = "echo inside; exec sleep 600";
     let mut inside = machine.program(["sh", "-c", script]).start().unwrap();
     inside.wait_for_line("inside", TIME).unwrap();
+    machine.wait_for_line("up", TIME).unwrap();
     machine.signal(rustix::process::Signal::TERM).unwrap();
     assert_eq!(machine.wait_ended(TIME).unwrap(), Ended::Exited(3));
     poll_until(TIME, "what ran inside is gone", || {
