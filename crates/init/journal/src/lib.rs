@@ -5,15 +5,20 @@
 //! reader that trusts nothing.
 //!
 //! # Writing
-//! [`DirWriter`] keeps `NAME.journal` in a directory, archives it under journald's names when it is
-//! full, and numbers entries through. [`JournalWriter`] is the writer of one file.
+//! [`JournalWriter`] makes a file, or takes one that an earlier process left, appends to it, and ends
+//! it. When an append finds it full, or [`JournalWriter::rotation_due`] says so, its owner archives it
+//! and makes the next one, which continues the numbers.
 //! ```
-//! use muster_journal::{DirWriter, EntryTime, Id128, Journal, Matches, WriterOptions};
+//! use muster_journal::{
+//!     EntryTime, Id128, Journal, JournalWriter, Matches, SeqnumSource, WriterOptions,
+//! };
 //! # let dir = tempfile::tempdir()?;
 //! # let (machine_id, boot_id) = (Id128::random()?, Id128::random()?);
 //! # let now = 1_700_000_000_000_000;
 //! let options = WriterOptions::new(machine_id, boot_id);
-//! let (mut writer, _) = DirWriter::open(dir.path(), "system", options)?;
+//! let numbers = SeqnumSource { id: Id128::random()?, next: 1 };
+//! let path = dir.path().join("system.journal");
+//! let mut writer = JournalWriter::create(&path, &options, numbers)?;
 //! let when = EntryTime { realtime: now, monotonic: 10, boot_id };
 //! let boot = format!("_BOOT_ID={boot_id}");
 //! writer.append(when, &["MESSAGE=hello", "_SYSTEMD_UNIT=a.service", &boot])?;
@@ -55,9 +60,9 @@
 //! - An append is complete or has not happened, also when the process is killed amid it: new objects
 //!   go where nothing refers to them, and the words that link them in are first written down so that
 //!   the next writer can put them back.
-//! - A file that was open when the machine went down is never written to again; it is set aside as
-//!   `NAME@...journal~` and read as far as it makes sense, which is at least up to the last
-//!   [`DirWriter::sync`].
+//! - A file that was open when the machine went down is never written to again; its owner sets it
+//!   aside, and it is read as far as it makes sense, which is at least up to the last
+//!   [`JournalWriter::sync`].
 //! - Readers check every offset where they use it, follow chains only forward, and bound what they
 //!   allocate. No file makes them panic or run for ever.
 //! - The reader does not map files: one that is cut off while it is read gives a short answer, not a
@@ -65,12 +70,11 @@
 //! - One writer per file; any number of readers at any time, of either implementation.
 //!
 //! # What this crate does not do
-//! It starts no threads, reads no clock except to name a file that it sets aside, and decides neither
-//! when to sync nor what to delete. It writes no seals (Forward Secure Sealing), and it does not unpack
+//! It starts no threads, reads no clock, and decides neither when to sync, what to call a file that is
+//! done, nor what to delete. It writes no seals (Forward Secure Sealing), and it does not unpack
 //! xz, which journald has not written since 2014: such a value is an error that says so.
 
 mod cursor;
-mod dir;
 mod entry;
 mod file;
 mod format;
@@ -80,7 +84,6 @@ mod verify;
 mod writer;
 
 pub use cursor::{Cursor, ParseCursorError};
-pub use dir::{DirWriter, DirWriterError, Opened};
 pub use entry::Entry;
 pub use file::{FileSummary, JournalFile, OpenFileError, ReadError};
 pub use format::{

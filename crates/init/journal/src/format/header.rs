@@ -46,7 +46,7 @@ impl FileState {
 }
 
 /// The start of the file as numbers. Fields that a file's shorter, older header lacks are zero.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) compatible_flags: u32,
     pub(crate) incompatible_flags: u32,

@@ -28,13 +28,12 @@ impl JournalWriter {
     /// Makes a new file; it must not exist. Only its owner and group may read it.
     ///
     /// # Errors
-    /// [`OpenWriterError::Io`], [`OpenWriterError::SizeLimit`].
+    /// [`OpenWriterError::Io`], [`OpenWriterError::SizeLimit`]. No file is left behind then.
     pub fn create(
         path: &Path,
         options: &WriterOptions,
         seqnums: SeqnumSource,
     ) -> Result<Self, OpenWriterError> {
-        let layout = Layout::new(options.compact);
         // Both layouts keep the end of the chain of all entries in 32 bits.
         let most = u64::from(u32::MAX) & !7;
         if !(MIN_SIZE..=most).contains(&options.max_size) {
@@ -47,30 +46,38 @@ impl JournalWriter {
                 most,
             });
         }
-        let failed = |operation| move |source| io_error(operation, path, source);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create_new(true)
             .mode(0o640)
             .open(path)
-            .map_err(failed("create"))?;
+            .map_err(|source| io_error("create", path, source))?;
+        Self::fill(file, path, options, seqnums).inspect_err(|_| {
+            // What could not be made whole would be in the way of the next attempt.
+            let _ = std::fs::remove_file(path);
+        })
+    }
 
+    /// Makes a journal of an empty file.
+    fn fill(
+        file: File,
+        path: &Path,
+        options: &WriterOptions,
+        seqnums: SeqnumSource,
+    ) -> Result<Self, OpenWriterError> {
+        let failed = |operation| move |source| io_error(operation, path, source);
         let data_table_size = table_buckets(options.max_size) * BUCKET_SIZE;
         let field_table_size = FIELD_BUCKETS * BUCKET_SIZE;
         let field_table = WRITTEN_HEADER_SIZE;
         let data_table = field_table + OBJECT_HEADER_SIZE + field_table_size;
         let end = data_table + OBJECT_HEADER_SIZE + data_table_size;
-        let size = align8(end).next_multiple_of(GROWTH).min(options.max_size);
-        let compress = if options.compress_above.is_some() {
-            flags::ZSTD
-        } else {
-            0
-        };
-        let compact = if options.compact { flags::COMPACT } else { 0 };
+        let size = end.next_multiple_of(GROWTH).min(options.max_size);
+        let flag = |wanted: bool, flag: u32| if wanted { flag } else { 0 };
         let header = Header {
-            compatible_flags: 0,
-            incompatible_flags: flags::KEYED_HASH | compress | compact,
+            incompatible_flags: flags::KEYED_HASH
+                | flag(options.compress_above.is_some(), flags::ZSTD)
+                | flag(options.compact, flags::COMPACT),
             state: FileState::Offline.byte(),
             file_id: Id128::random().map_err(failed("make an id for"))?,
             machine_id: options.machine_id,
@@ -84,22 +91,7 @@ impl JournalWriter {
             field_hash_table_size: field_table_size,
             tail_object_offset: data_table,
             n_objects: 2,
-            n_entries: 0,
-            tail_entry_seqnum: 0,
-            head_entry_seqnum: 0,
-            entry_array_offset: 0,
-            head_entry_realtime: 0,
-            tail_entry_realtime: 0,
-            tail_entry_monotonic: 0,
-            n_data: 0,
-            n_fields: 0,
-            n_tags: 0,
-            n_entry_arrays: 0,
-            data_hash_chain_depth: 0,
-            field_hash_chain_depth: 0,
-            tail_entry_array_offset: 0,
-            tail_entry_array_n_entries: 0,
-            tail_entry_offset: 0,
+            ..Header::default()
         };
         allocate(&file, 0, size).map_err(failed("allocate"))?;
         for (offset, kind, table) in [
@@ -115,8 +107,12 @@ impl JournalWriter {
         // The header last: without its signature the rest is no journal file.
         file.write_all_at(&header.to_bytes(), 0)
             .map_err(failed("write"))?;
-        rustix::fs::fdatasync(&file)
-            .map_err(|error| io_error("put on disk", path, error.into()))?;
+        file.sync_all().map_err(failed("put on disk"))?;
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        File::open(dir.unwrap_or(Path::new(".")))
+            .and_then(|dir| dir.sync_all())
+            .map_err(failed("put on disk the directory of"))?;
+        let layout = Layout::new(options.compact);
         let mut writer = Self::over(file, path, options, header, layout, size)?;
         writer.next_seqnum = seqnums.next.max(1);
         writer.end = end;

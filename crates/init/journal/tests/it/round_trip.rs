@@ -1,7 +1,7 @@
 //! What is written is read back, by this crate and by journalctl.
 
 use muster_journal::{
-    DirWriter, FileKind, Journal, JournalWriter, Matches, Opened, SeqnumSource, WriterOptions,
+    FileKind, FileState, Journal, JournalWriter, Matches, SeqnumSource, WriterOptions,
 };
 
 use crate::support::*;
@@ -77,28 +77,21 @@ fn a_full_file_is_archived_and_its_successor_continues_the_numbers() {
         max_size: 1 << 20,
         ..options()
     };
-    let (mut writer, opened) = DirWriter::open(dir.path(), "system", options).expect("open");
-    assert_eq!(opened, Opened::Created);
-    let mut numbers = Vec::new();
+    let mut rotating = Rotating::new(dir.path(), options);
     for n in 0..5000 {
-        numbers.push(
-            writer
-                .append(at(n), &line(1, &format!("line {n}")))
-                .expect("append")
-                .seqnum,
-        );
+        let appended = rotating.append(at(n), &line(1, &format!("line {n}")));
+        assert_eq!(appended.seqnum, n + 1);
     }
-    assert_eq!(numbers, (1..=5000).collect::<Vec<_>>());
-    let n_archived = writer.archived();
-    assert!(n_archived > 0, "5000 lines do not fit into 1 MiB");
-    writer.close().expect("close");
+    assert!(rotating.archived > 0, "5000 lines do not fit into 1 MiB");
+    rotating.writer.close().expect("close");
     let files = muster_journal::list_files(dir.path()).expect("list");
-    let archived = files
-        .iter()
-        .filter(|file| file.kind == FileKind::Archived)
-        .count();
-    assert_eq!(archived + 1, files.len());
-    assert_eq!(archived as u64, n_archived);
+    let archived = files.iter().filter(|file| file.kind == FileKind::Archived);
+    assert_eq!(archived.count(), rotating.archived);
+    assert_eq!(files.len(), rotating.archived + 1);
+    let states = files.iter().filter_map(|file| file.summary);
+    let done = states.filter(|summary| summary.state == FileState::Archived);
+    assert_eq!(done.count(), rotating.archived);
+    assert!(muster_journal::disk_usage(dir.path()).expect("usage") > 0);
     for file in &files {
         assert_verified(&file.path);
     }

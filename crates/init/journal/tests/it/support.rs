@@ -1,9 +1,11 @@
 //! What the tests share: entries, files made from them, and systemd's tools.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use muster_journal::{EntryTime, Id128, Journal, WriterOptions};
+use muster_journal::{
+    AppendError, Appended, EntryTime, Id128, Journal, JournalWriter, SeqnumSource, WriterOptions,
+};
 
 /// A fixed machine.
 pub(crate) fn machine() -> Id128 {
@@ -105,4 +107,62 @@ pub(crate) fn messages_backward(journal: &mut Journal) -> Vec<String> {
 pub(crate) fn message(entry: &muster_journal::Entry) -> String {
     let message = entry.field(b"MESSAGE").expect("read").expect("a message");
     String::from_utf8(message).expect("text")
+}
+
+/// The least that an owner of journal files does: archive a full one and go on with the next.
+pub(crate) struct Rotating {
+    dir: PathBuf,
+    options: WriterOptions,
+    pub(crate) writer: JournalWriter,
+    pub(crate) archived: usize,
+}
+
+impl Rotating {
+    pub(crate) fn new(dir: &Path, options: WriterOptions) -> Self {
+        let numbers = SeqnumSource {
+            id: boot(9),
+            next: 1,
+        };
+        let writer = JournalWriter::create(&dir.join("system.journal"), &options, numbers);
+        let writer = writer.expect("create");
+        Self {
+            dir: dir.to_owned(),
+            options,
+            writer,
+            archived: 0,
+        }
+    }
+
+    pub(crate) fn append(&mut self, when: EntryTime, fields: &[Vec<u8>]) -> Appended {
+        if self.writer.rotation_due().is_some() {
+            self.rotate();
+        }
+        match self.writer.append(when, fields) {
+            Err(AppendError::Full { .. }) => {
+                self.rotate();
+                self.writer
+                    .append(when, fields)
+                    .expect("append to a new file")
+            }
+            result => result.expect("append"),
+        }
+    }
+
+    pub(crate) fn rotate(&mut self) {
+        let path = self.dir.join("system.journal");
+        let spare = self.dir.join("spare");
+        let numbers = self.writer.seqnums();
+        let next = JournalWriter::create(&spare, &self.options, numbers).expect("create");
+        let done = std::mem::replace(&mut self.writer, next)
+            .archive()
+            .expect("archive");
+        assert_eq!(done.seqnums, numbers);
+        let name = format!(
+            "system@{}-{:016x}-{:016x}.journal",
+            done.seqnum_id, done.head_seqnum, done.head_realtime
+        );
+        std::fs::rename(&path, self.dir.join(name)).expect("rename");
+        std::fs::rename(&spare, &path).expect("rename");
+        self.archived += 1;
+    }
 }
