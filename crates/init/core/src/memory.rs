@@ -28,6 +28,8 @@ pub struct Memory {
     pub loading: (Clock, Clock),
     /// The unit that was booted.
     pub booted: Box<str>,
+    /// Whether the unit to boot was asked for, or need not be because the machine had been up before.
+    pub boot_asked: bool,
     /// How often core was started anew.
     pub recoveries: u32,
     /// Why, last time.
@@ -102,6 +104,7 @@ impl Memory {
             What::Unit { unit, input } => (unit, input),
             What::Request(request) => {
                 self.last_request = self.last_request.max(request.id.0);
+                self.boot_asked = true;
                 return;
             }
             _ => return,

@@ -93,6 +93,10 @@ impl Core {
         self.platform.adopted();
         self.apply_queued();
         self.watch_again();
+        if !self.memory.boot_asked {
+            self.boot();
+            self.apply_queued();
+        }
         let message = format!(
             "The manager {}; all units are as they were.",
             self.memory.last_recovery
@@ -261,6 +265,7 @@ impl Core {
     /// Finds units by their cgroups.
     fn rebuild(&mut self) {
         self.memory.started = self.now();
+        self.memory.boot_asked = true;
         let found = self.platform.populated();
         for (path, pids) in found {
             let base = path.rsplit('/').next().unwrap_or(&path);

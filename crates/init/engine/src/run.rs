@@ -278,6 +278,7 @@ impl Step<'_> {
             shutting_down: self.state.shutting_down,
         };
         let started = matches!(input, Input::Start { .. });
+        let found = matches!(input, Input::Found { .. });
         let record = self.state.unit_mut(unit);
         let old = record.active();
         let mut outputs = Vec::new();
@@ -291,7 +292,9 @@ impl Step<'_> {
         for output in outputs {
             self.output(unit, invocation, output);
         }
-        if old != new {
+        if old != new && found {
+            self.noticed(unit, old, new);
+        } else if old != new {
             self.pending.push_back(Pending::Changed { unit, old, new });
         } else if started && new.is_down() {
             // It had nothing to run and is down again: whoever waits for that run is told that there was one.

@@ -323,6 +323,8 @@ fn a_oneshot_without_commands_ends_its_job_and_counts_as_a_run() {
     let ended = |what: &Do| matches!(what, Do::JobEnded { result, .. } if result.is_good());
     assert!(done.iter().any(ended), "{done:?}");
     assert_eq!(bed.state.jobs().count(), 0);
-    let states = done.iter().filter(|what| matches!(what, Do::StateChanged { .. }));
+    let states = done
+        .iter()
+        .filter(|what| matches!(what, Do::StateChanged { .. }));
     assert_eq!(states.count(), 2, "up and down again");
 }

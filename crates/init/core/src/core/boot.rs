@@ -82,7 +82,14 @@ impl Core {
         self.write_snapshot()?;
         self.open_control(kept)?;
         self.begin_activation();
-        self.memory.loading.0 = now;
+        self.boot();
+        self.platform.adopted();
+        Ok(())
+    }
+
+    /// Asks for the unit that the machine is to come up with.
+    pub(crate) fn boot(&mut self) {
+        self.memory.loading.0 = self.now();
         let unit = self
             .options
             .unit
@@ -96,8 +103,6 @@ impl Core {
             self.want(&unit, JobVerb::Start, JobMode::Replace);
         }
         self.memory.loading.1 = self.now();
-        self.platform.adopted();
-        Ok(())
     }
 
     /// What the log says about a recovery.

@@ -34,6 +34,13 @@ impl Step<'_> {
         self.ready_neighbours(unit);
     }
 
+    /// A unit was found up whose start nobody remembers. Nothing follows from that: what it needs is there, or is not.
+    pub(super) fn noticed(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
+        self.note_times(unit, old, new);
+        self.act(Do::StateChanged { unit, old, new });
+        self.tell_triggers(unit);
+    }
+
     fn note_times(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
         let now = self.state.now;
         let times = &mut self.state.unit_mut(unit).times;

@@ -203,7 +203,10 @@ impl Act<'_> {
         self.service.outcome = Outcome::Success;
         self.service.main = main;
         self.service.up_since = self.context.now.monotonic;
-        self.log(Severity::Warning, "It was found running and is looked after again.");
+        self.log(
+            Severity::Warning,
+            "It was found running and is looked after again.",
+        );
         self.enter_running_or_stop(Outcome::Success);
     }
 

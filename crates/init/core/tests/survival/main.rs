@@ -1,0 +1,158 @@
+//! The manager dies at every single moment of its work, and whoever looks at the machine afterwards cannot tell.
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+mod world;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::rc::Rc;
+
+use muster_core::Core;
+use muster_core::core::CoreError;
+use muster_core::options::Options;
+use muster_handover::{Begun, Cause, Outcome};
+use muster_units::Host;
+use world::{Death, Sim, World};
+
+const UNITS: &[(&str, &str)] = &[
+    (
+        "default.target",
+        "[Unit]\nDefaultDependencies=no\nRequires=chain3.service daemon.service many.target\nAfter=chain3.service\n",
+    ),
+    (
+        "chain1.service",
+        "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStartPre=/bin/true\nExecStart=/bin/true\nExecStart=/bin/true\n",
+    ),
+    (
+        "chain2.service",
+        "[Unit]\nDefaultDependencies=no\nRequires=chain1.service\nAfter=chain1.service\n[Service]\nType=oneshot\nExecStart=/bin/true\n",
+    ),
+    (
+        "chain3.service",
+        "[Unit]\nDefaultDependencies=no\nWants=chain2.service\nAfter=chain2.service\n[Service]\nExecStart=/bin/daemon\nExecStartPost=/bin/true\n",
+    ),
+    (
+        "daemon.service",
+        "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/bin/daemon\n",
+    ),
+    (
+        "many.target",
+        "[Unit]\nDefaultDependencies=no\nWants=m@1.service m@2.service m@3.service m@4.service\n",
+    ),
+    (
+        "m@.service",
+        "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/true\n",
+    ),
+];
+
+fn options(folder: &Path) -> Options {
+    let units = folder.join("units");
+    std::fs::create_dir_all(&units).unwrap();
+    for (name, text) in UNITS {
+        std::fs::write(units.join(name), text).unwrap();
+    }
+    Options {
+        runtime: folder.join("run"),
+        state: folder.join("state"),
+        unit_path: Some(vec![units.to_str().unwrap().to_owned()]),
+        generator_path: Some(Vec::new()),
+        kernel_units: false,
+        ..Options::default()
+    }
+}
+
+/// Lets managers live and die until nothing happens any more; gives the number of lives.
+fn live(world: &Rc<RefCell<World>>, options: &Options) -> usize {
+    for life in 1..50 {
+        let lived = catch_unwind(AssertUnwindSafe(|| {
+            let (exits, record) = {
+                let mut world = world.borrow_mut();
+                (world.begin(), world.record.clone())
+            };
+            let cause = match record {
+                None => Cause::FirstBoot,
+                Some(_) => Cause::Crash {
+                    outcome: Outcome { raw: 9 },
+                },
+            };
+            let begun = Begun {
+                cause,
+                crashes: 0,
+                safe_mode: false,
+                supervised: true,
+                init_version: 1,
+                kept: BTreeMap::new(),
+                exits,
+            };
+            let platform = Box::new(Sim(Rc::clone(world)));
+            let mut core = Core::begin(platform, options.clone(), Host::default(), begun, record)?;
+            core.run().map(|_| ())
+        }));
+        match lived {
+            Ok(Err(CoreError::Wait(_))) => return life,
+            Ok(other) => panic!("the manager ended by itself: {other:?}"),
+            Err(payload) => assert!(payload.is::<Death>(), "the manager panicked"),
+        }
+    }
+    panic!("the manager never came to rest");
+}
+
+fn outcome(world: &Rc<RefCell<World>>) -> (Vec<String>, Vec<String>) {
+    let world = world.borrow();
+    let mut started = world.started.clone();
+    started.sort();
+    let running = world.running.values();
+    let mut running: Vec<String> = running
+        .map(|one| format!("{} {}", one.cgroup, one.program))
+        .collect();
+    running.sort();
+    (started, running)
+}
+
+/// No command runs twice, none is left out, and nobody who runs is touched, whichever call the manager dies in.
+#[test]
+fn a_death_at_any_moment_is_not_seen_from_outside() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    std::panic::set_hook(Box::new(|info| {
+        if !info.payload().is::<Death>() {
+            eprintln!("{info}");
+        }
+    }));
+    let untouched = Rc::new(RefCell::new(World::default()));
+    assert_eq!(live(&untouched, &options), 1);
+    let expected = outcome(&untouched);
+    assert_eq!(expected.0.len(), 11, "{:?}", expected.0);
+    assert_eq!(expected.1.len(), 2, "{:?}", expected.1);
+    let moments = untouched.borrow().calls();
+    for moment in 1..=moments {
+        let world = Rc::new(RefCell::new(World::default()));
+        world.borrow_mut().dies_at = Some(moment);
+        live(&world, &options);
+        assert_eq!(
+            outcome(&world),
+            expected,
+            "death at call {moment} of {moments}"
+        );
+        assert!(
+            world.borrow().exits.is_empty(),
+            "all exits are acknowledged"
+        );
+        assert!(world.borrow().adopted);
+    }
+}
+
+/// A state that cannot be read is rebuilt from what runs: nobody is ended, nobody is started.
+#[test]
+fn a_lost_state_touches_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    let world = Rc::new(RefCell::new(World::default()));
+    live(&world, &options);
+    let before = outcome(&world);
+    world.borrow_mut().record = Some(b"nonsense".to_vec());
+    live(&world, &options);
+    assert_eq!(outcome(&world), before);
+}

@@ -1,0 +1,380 @@
+//! A machine that is only a value: processes, cgroups, what `muster-init` keeps; and a manager that dies when told to.
+//!
+//! Every call of [`Platform`] counts twice, before and after its effect. At the count that a test names, the manager dies:
+//! the call unwinds, and nothing of the manager is left but what the world has.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use muster_core::platform::{Launch, Platform, ProcessFacts, Ready, Token, Usage};
+use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
+use muster_engine::protocol::{Process, SpawnError};
+use muster_handover::{Exit, FromInit, Outcome, ShutdownKind};
+
+/// The manager died here.
+#[derive(Debug)]
+pub(crate) struct Death;
+
+/// A process of the world.
+#[derive(Debug)]
+pub(crate) struct Proc {
+    pub(crate) cgroup: String,
+    pub(crate) program: String,
+}
+
+/// What there is beside the manager.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub(crate) record: Option<Vec<u8>>,
+    slot: (u64, u32),
+    pub(crate) kept: BTreeMap<String, ()>,
+    pub(crate) running: BTreeMap<u32, Proc>,
+    /// Every process that ever was started, by its program.
+    pub(crate) started: Vec<String>,
+    /// Reaped and not acknowledged.
+    pub(crate) exits: Vec<Exit>,
+    /// Of those, how many this manager was told.
+    told: usize,
+    last_pid: u32,
+    last_exit: u64,
+    now: u64,
+    chance: u128,
+    calls: u64,
+    pub(crate) dies_at: Option<u64>,
+    pub(crate) adopted: bool,
+}
+
+impl World {
+    fn call(&mut self) {
+        self.calls += 1;
+        if self.dies_at == Some(self.calls) {
+            self.dies_at = None;
+            std::panic::panic_any(Death);
+        }
+    }
+
+    /// How many calls were made: as many moments there are to die at.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// A new manager is told everything that the last one did not acknowledge.
+    pub(crate) fn begin(&mut self) -> Vec<Exit> {
+        self.told = self.exits.len();
+        self.adopted = false;
+        self.exits.clone()
+    }
+
+    fn end(&mut self, pid: u32, raw: i32) {
+        if self.running.remove(&pid).is_some() {
+            self.last_exit += 1;
+            self.exits.push(Exit {
+                seq: self.last_exit,
+                pid: i32::try_from(pid).expect("small"),
+                outcome: Outcome { raw },
+            });
+        }
+    }
+
+    /// Whoever is to end by itself ends, one at a time.
+    fn pass(&mut self) -> bool {
+        let done = self
+            .running
+            .iter()
+            .find(|(_, process)| process.program == "/bin/true")
+            .map(|(pid, _)| *pid);
+        if let Some(pid) = done {
+            self.end(pid, 0);
+        }
+        done.is_some()
+    }
+}
+
+/// The manager's view of a [`World`].
+#[derive(Clone, Debug)]
+pub(crate) struct Sim(pub(crate) Rc<RefCell<World>>);
+
+impl Sim {
+    fn with<T>(&self, effect: impl FnOnce(&mut World) -> T) -> T {
+        let mut world = self.0.borrow_mut();
+        world.call();
+        let result = effect(&mut world);
+        world.call();
+        result
+    }
+}
+
+fn nothing() -> OwnedFd {
+    std::fs::File::open("/dev/null").expect("/dev/null").into()
+}
+
+impl Platform for Sim {
+    fn clock(&self) -> Clock {
+        let now = self.0.borrow().now;
+        Clock {
+            monotonic: Time(now),
+            real: i64::try_from(now).expect("small"),
+        }
+    }
+
+    fn chance(&mut self) -> InvocationId {
+        let mut world = self.0.borrow_mut();
+        world.chance += 0x9e37_79b9_7f4a_7c15;
+        InvocationId(world.chance)
+    }
+
+    fn wait(&mut self, until: Option<Time>, ready: &mut Vec<Ready>) -> io::Result<()> {
+        self.with(|world| {
+            world.now += 10;
+            let told = world.told < world.exits.len() || world.pass();
+            if told {
+                ready.push(Ready {
+                    token: Token::Init,
+                    readable: true,
+                    writable: false,
+                });
+                return Ok(());
+            }
+            match until {
+                // Snapshots at leisure are no event; a deadline within the patience of a test is.
+                Some(at) if at.0 < 1_000_000_000 => {
+                    world.now = world.now.max(at.0);
+                    Ok(())
+                }
+                _ => Err(io::ErrorKind::WouldBlock.into()),
+            }
+        })
+    }
+
+    fn watch(&mut self, _: BorrowedFd<'_>, _: Token, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn unwatch(&mut self, _: BorrowedFd<'_>) {}
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.with(|world| {
+            world
+                .record
+                .as_mut()
+                .expect("a record is there before the first event")
+                .extend_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    fn replace_record(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.with(|world| {
+            world.record = Some(bytes.to_vec());
+            Ok(())
+        })
+    }
+
+    fn set_aside(&mut self, _: &[u8]) -> io::Result<PathBuf> {
+        Ok(PathBuf::from("/aside"))
+    }
+
+    fn from_init(&mut self, took: &mut Vec<FromInit>) -> io::Result<()> {
+        self.with(|world| {
+            let new = world.exits[world.told..].iter().copied();
+            took.extend(new.map(FromInit::Exit));
+            world.told = world.exits.len();
+            Ok(())
+        })
+    }
+
+    fn keep(&mut self, name: String, _: OwnedFd) {
+        self.with(|world| world.kept.insert(name, ()));
+    }
+
+    fn release(&mut self, name: &str) {
+        self.with(|world| world.kept.remove(name));
+    }
+
+    fn acknowledge(&mut self, sequence: u64) {
+        self.with(|world| {
+            let before = world.exits.len();
+            world.exits.retain(|exit| exit.seq > sequence);
+            world.told -= before - world.exits.len();
+        });
+    }
+
+    fn pong(&mut self) {}
+
+    fn adopted(&mut self) {
+        self.with(|world| world.adopted = true);
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.with(|_| Ok(()))
+    }
+
+    fn upgrade(&mut self, _: Option<&str>, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn shutdown(&mut self, _: ShutdownKind<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn feed(&mut self, _: &[u8], _: Option<BorrowedFd<'_>>) -> io::Result<bool> {
+        self.with(|_| Ok(true))
+    }
+
+    fn log_stream(&mut self) -> io::Result<(OwnedFd, OwnedFd)> {
+        Ok((nothing(), nothing()))
+    }
+
+    fn feed_end(&self) -> Option<OwnedFd> {
+        None
+    }
+
+    fn peek_notification(&mut self, _: &mut Vec<u8>) -> Option<(u32, Vec<OwnedFd>)> {
+        None
+    }
+
+    fn take_notification(&mut self) {}
+
+    fn notify_path(&self) -> PathBuf {
+        PathBuf::from("/notify")
+    }
+
+    fn spawn(&mut self, action: ActionId, launch: &Launch<'_>) -> Result<Process, SpawnError> {
+        let (cgroup, invocation) = (launch.cgroup, launch.invocation);
+        let program = launch.context.program.to_string();
+        self.with(|world| {
+            world.last_pid += 1;
+            let pid = world.last_pid;
+            world.slot = (action.0, pid);
+            world.started.push(format!("{cgroup} {program}"));
+            world.running.insert(
+                pid,
+                Proc {
+                    cgroup: cgroup.to_owned(),
+                    program,
+                },
+            );
+            Ok(Process {
+                pid,
+                pidfd_inode: u64::from(pid),
+                cgroup: cgroup.into(),
+                invocation,
+            })
+        })
+    }
+
+    fn spawned(&self, action: ActionId) -> Option<u32> {
+        let world = self.0.borrow();
+        (world.slot.0 == action.0).then_some(world.slot.1)
+    }
+
+    fn adopt(&mut self, process: &Process) -> bool {
+        self.with(|world| world.running.contains_key(&process.pid))
+    }
+
+    fn signal(&mut self, pid: u32, signal: u8) -> io::Result<()> {
+        self.with(|world| {
+            world.end(pid, signal.into());
+            Ok(())
+        })
+    }
+
+    fn forget(&mut self, _: u32) {}
+
+    fn process(&self, pid: u32) -> Option<ProcessFacts> {
+        let world = self.0.borrow();
+        let process = world.running.get(&pid)?;
+        Some(ProcessFacts {
+            cgroup: Some(process.cgroup.as_str().into()),
+            parent: std::os::unix::process::parent_id(),
+            pidfd_inode: u64::from(pid),
+            start: u64::from(pid),
+        })
+    }
+
+    fn command_line(&self, _: u32) -> String {
+        String::new()
+    }
+
+    fn make_cgroup(&mut self, _: &str) -> io::Result<()> {
+        self.with(|_| Ok(()))
+    }
+
+    fn attach(&mut self, _: &str, _: &[u32]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_cgroup(&mut self, path: &str) -> bool {
+        let populated = self.is_populated(path);
+        self.with(|_| !populated)
+    }
+
+    fn is_populated(&self, path: &str) -> bool {
+        let world = self.0.borrow();
+        world.running.values().any(|one| one.cgroup == path)
+    }
+
+    fn kill_cgroup(&mut self, path: &str, signal: u8) -> io::Result<bool> {
+        self.with(|world| {
+            let members: Vec<u32> = world
+                .running
+                .iter()
+                .filter(|(_, one)| one.cgroup == path)
+                .map(|(pid, _)| *pid)
+                .collect();
+            for pid in &members {
+                world.end(*pid, signal.into());
+            }
+            Ok(!members.is_empty())
+        })
+    }
+
+    fn watch_cgroup(&mut self, _: &str) -> io::Result<()> {
+        self.with(|_| Ok(()))
+    }
+
+    fn unwatch_cgroup(&mut self, _: &str) {}
+
+    fn emptied(&mut self, _: &mut Vec<Box<str>>) {}
+
+    fn processes(&self, _: &str) -> Vec<(u32, String)> {
+        Vec::new()
+    }
+
+    fn populated(&self) -> Vec<(String, Vec<u32>)> {
+        let world = self.0.borrow();
+        let mut found: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for (pid, one) in &world.running {
+            found.entry(one.cgroup.clone()).or_default().push(*pid);
+        }
+        found.into_iter().collect()
+    }
+
+    fn freeze(&mut self, _: &str, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn is_frozen(&self, _: &str) -> bool {
+        false
+    }
+
+    fn usage(&self, _: &str) -> Usage {
+        Usage::default()
+    }
+
+    fn oom_kills(&self, _: &str) -> u64 {
+        0
+    }
+
+    fn set_cgroup(&mut self, _: &str, _: &str, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn cgroup_tree(&self) -> (&'static str, PathBuf) {
+        ("none", PathBuf::new())
+    }
+}
