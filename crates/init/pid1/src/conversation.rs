@@ -38,6 +38,9 @@ pub struct Topics<'a> {
     pub signals: &'a mut PendingSignals,
     /// How many descriptors could not be kept.
     pub refused: &'a mut u32,
+    /// Core has adopted the services. Before that it could not act upon a signal, and a core that never gets that
+    /// far must not swallow one.
+    pub is_adopted: bool,
 }
 
 impl Conversation {
@@ -61,6 +64,7 @@ impl Conversation {
             exits,
             signals,
             refused,
+            is_adopted,
         } = topics;
         loop {
             let progress = match self.stage {
@@ -89,7 +93,7 @@ impl Conversation {
                         let progress = link.ping()?;
                         self.ping = progress == Progress::Later;
                         progress
-                    } else if let Some(signal) = signals.first() {
+                    } else if let Some(signal) = signals.first().filter(|_| is_adopted) {
                         let progress = link.signal(signal)?;
                         if progress == Progress::Sent {
                             signals.remove_first();

@@ -278,6 +278,7 @@ impl Init {
             exits: &mut self.holdings.exits,
             signals: &mut self.holdings.signals,
             refused: &mut self.holdings.refused,
+            is_adopted: self.policy.may_reap(),
         };
         let is_full = match core.conversation.go_on(&core.link, topics) {
             Ok(progress) => progress == Progress::Later,

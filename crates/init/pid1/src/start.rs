@@ -97,12 +97,12 @@ pub fn start(mut options: Options) -> Result<u8, StartError> {
 /// Becomes what it is to be, and prepares the machine if that is its duty.
 fn take_role(options: &mut Options) -> Result<Role, StartError> {
     let is_first = getpid().as_raw_nonzero().get() == 1;
-    if options.supervise || !is_first {
-        if let Some(argument) = options.unknown.first() {
-            return Err(StartError::UnknownArgument {
-                argument: argument.clone(),
-            });
-        }
+    // For PID 1 they are words of the kernel's command line that mean nothing to the kernel.
+    let is_mistake = options.supervise || !is_first;
+    if let Some(argument) = options.unknown.first().filter(|_| is_mistake) {
+        return Err(StartError::UnknownArgument {
+            argument: argument.clone(),
+        });
     }
     if options.supervise {
         let own = getpid();

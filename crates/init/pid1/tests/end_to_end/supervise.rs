@@ -1,0 +1,462 @@
+//! `muster-init --supervise` with cores that crash, hang, are upgraded, and are not there.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use muster_lab::leaks::Snapshot;
+use muster_lab::poll_until;
+use muster_lab::program::Program;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::rig::{Rig, TIME, exists, fake_core, field, init_program, open_files};
+
+fn kill9(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn first_core_gets_nothing_and_its_arguments() {
+    let mut rig = Rig::start(&[]);
+    let begun = rig.wait_for_core();
+    assert_eq!(field(&begun, "cause"), "FirstBoot");
+    assert_eq!(field(&begun, "kept"), "0");
+    assert_eq!(field(&begun, "safe"), "false");
+    assert_eq!(field(&begun, "supervised"), "true");
+    let folder = rig.folder.path().to_str().unwrap().to_owned();
+    assert!(
+        begun.ends_with(&format!("arguments=[{folder:?}]")),
+        "{begun}"
+    );
+    rig.shut_down();
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    muster_lab::alone!();
+    let before = Snapshot::take().unwrap();
+    let mut rig = Rig::start(&["--shutdown-timeout", "0.3"]);
+    rig.wait_for_core();
+    rig.order("store 50 a");
+    let service = rig.spawn("exec sleep 600");
+    let stubborn = rig.spawn("trap '' TERM; echo deaf$((1)); while :; do sleep 600; done");
+    rig.wait_for("deaf1");
+    rig.tell("shutdown exit 7");
+    assert_eq!(rig.init.wait(TIME).unwrap().code(), Some(7));
+    assert!(!exists(service) && !exists(stubborn));
+    assert_eq!(rig.count("did not end and is killed"), 2);
+    drop(rig);
+    before.assert_unchanged(TIME);
+}
+
+#[test]
+fn everything_kept_is_handed_to_the_next_core() {
+    let mut rig = Rig::start(&[]);
+    let first = rig.wait_for_core();
+    let service = rig.spawn("exec sleep 600");
+    rig.order("store 5000 fds:unit.service:x:");
+    rig.order("drop fds:unit.service:x:1");
+    rig.now();
+    let start = Instant::now();
+    rig.tell("kill 9");
+    let second = rig.wait_for_core();
+    let took = start.elapsed();
+    // 1, 10 to 19, 100 to 199, 1000 to 1999 are gone.
+    assert_eq!(field(&second, "kept"), "3889");
+    assert_ne!(field(&first, "pid"), field(&second, "pid"));
+    assert_eq!(field(&second, "crashes"), "1");
+    assert!(second.contains("cause=Crash { outcome: killed by signal 9 }"));
+    rig.order("check");
+    assert_eq!(rig.count("checked 3889"), 1);
+    assert!(exists(service));
+    println!("another core had all of 3889 descriptors after {took:?}");
+    rig.shut_down();
+}
+
+#[test]
+fn exits_are_told_until_they_are_acknowledged() {
+    let mut rig = Rig::start(&[]);
+    rig.wait_for_core();
+    rig.order("acknowledge off");
+    let mut pids = Vec::new();
+    for n in 1..=3 {
+        let pid = rig.spawn(&format!("exit {n}"));
+        rig.wait_for(&format!("exit {n} {pid} exited with code {n}"));
+        pids.push(pid);
+    }
+    rig.order("ack 1");
+    fs::write(rig.folder.path().join("manual"), "").unwrap();
+    rig.now();
+    rig.tell("kill 6");
+    let begun = rig.wait_for_core();
+    let expected = format!("exits=[2:{},3:{}]", pids[1], pids[2]);
+    assert!(begun.contains(&expected), "{begun}");
+
+    // While this one does not say that it has adopted everything, nothing is reaped.
+    let pid = rig.spawn("exit 4");
+    poll_until(TIME, "the process has ended", || {
+        fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+    });
+    rig.now();
+    rig.tell("kill 6");
+    let begun = rig.wait_for_core();
+    assert!(begun.contains(&expected), "{begun}");
+    rig.order("adopt");
+    rig.wait_for(&format!("exit 4 {pid} exited with code 4"));
+    assert!(!exists(pid));
+    rig.shut_down();
+}
+
+#[test]
+fn orphans_become_children_of_init_and_are_reaped() {
+    let mut rig = Rig::start(&[]);
+    rig.wait_for_core();
+    let folder = rig.folder.path().to_str().unwrap().to_owned();
+    rig.order(&format!(
+        "spawn setsid sh -c '(sh -c \"echo \\$\\$ > {folder}/new; mv {folder}/new {folder}/pid; exit 9\" &)'"
+    ));
+    let mut pid = String::new();
+    poll_until(TIME, "the orphan has run", || {
+        pid = fs::read_to_string(format!("{folder}/pid")).unwrap_or_default();
+        !pid.is_empty()
+    });
+    rig.wait_for(&format!("{} exited with code 9", pid.trim()));
+    rig.shut_down();
+}
+
+#[test]
+fn thousands_of_exits_are_all_told_once() {
+    let mut rig = Rig::start(&[]);
+    rig.wait_for_core();
+    rig.now();
+    rig.tell("spawn i=0; while [ $i -lt 3000 ]; do (: &) ; i=$((i+1)); done; exit 77");
+    rig.wait_for("exited with code 77");
+    // Each orphan and the shell itself; the shell's other children are its own.
+    poll_until(TIME, "all were told", || rig.count("exit ") >= 3001);
+    let mut seqs: Vec<u64> = rig
+        .init
+        .lines()
+        .iter()
+        .filter_map(|line| {
+            line.text
+                .strip_prefix("exit ")?
+                .split(' ')
+                .next()?
+                .parse()
+                .ok()
+        })
+        .collect();
+    let all = seqs.len();
+    seqs.sort_unstable();
+    seqs.dedup();
+    assert_eq!(seqs.len(), all);
+    assert_eq!(seqs, (1..=all as u64).collect::<Vec<_>>());
+    rig.shut_down();
+}
+
+#[test]
+fn crashing_core_gets_into_safe_mode() {
+    let mut rig = Rig::start(&[]);
+    rig.wait_for_core();
+    let service = rig.spawn("exec sleep 600");
+    for (number, command) in ["kill 9", "exit 0", "kill 6"].into_iter().enumerate() {
+        rig.now();
+        rig.tell(command);
+        let begun = rig.wait_for_core();
+        assert_eq!(field(&begun, "crashes"), (number + 1).to_string());
+        let is_safe = number == 2;
+        assert_eq!(field(&begun, "safe"), is_safe.to_string());
+        assert_eq!(begun.contains("\"--safe-mode\""), is_safe);
+    }
+    assert!(exists(service));
+    // Whoever is at the machine can leave safe mode.
+    rig.now();
+    rig.tell("upgrade core same");
+    let begun = rig.wait_for_core();
+    assert_eq!(field(&begun, "safe"), "false");
+    assert_eq!(field(&begun, "cause"), "Upgrade");
+    rig.shut_down();
+}
+
+#[test]
+fn hanging_core_is_replaced() {
+    for command in ["hang", "answer off", "kill 19", "close"] {
+        let mut rig = Rig::start(&["--heartbeat", "0.2"]);
+        rig.wait_for_core();
+        rig.now();
+        rig.tell(command);
+        let begun = rig.wait_for_core();
+        let closed = command == "close";
+        assert_eq!(begun.contains("cause=Hang"), !closed, "{command}: {begun}");
+        rig.shut_down();
+    }
+}
+
+#[test]
+fn upgrade_starts_the_new_program_with_everything() {
+    let mut rig = Rig::start(&[]);
+    rig.wait_for_core();
+    let service = rig.spawn("exec sleep 600");
+    rig.order("store 300 a");
+    let new = rig.folder.path().join("new-core");
+    fs::copy(fake_core(), &new).unwrap();
+    rig.now();
+    rig.tell(&format!("upgrade core {}", new.display()));
+    let begun = rig.wait_for_core();
+    assert_eq!(field(&begun, "cause"), "Upgrade");
+    assert_eq!(field(&begun, "kept"), "300");
+    let pid = field(&begun, "pid").to_owned();
+    assert_eq!(fs::read_link(format!("/proc/{pid}/exe")).unwrap(), new);
+    assert!(exists(service));
+    // It is the program from now on.
+    rig.now();
+    rig.tell("kill 9");
+    let begun = rig.wait_for_core();
+    let pid = field(&begun, "pid").to_owned();
+    assert_eq!(fs::read_link(format!("/proc/{pid}/exe")).unwrap(), new);
+    rig.shut_down();
+}
+
+#[test]
+fn upgrade_that_fails_is_rolled_back() {
+    for bad in ["/bin/false", "/no/such/program", "/bin/cat"] {
+        let mut rig = Rig::start(&["--hello-timeout", "0.5"]);
+        rig.wait_for_core();
+        let service = rig.spawn("exec sleep 600");
+        rig.order("store 300 a");
+        rig.now();
+        rig.tell(&format!("upgrade core {bad}"));
+        let begun = rig.wait_for_core();
+        assert!(begun.contains("cause=RolledBack"), "{bad}: {begun}");
+        assert_eq!(field(&begun, "kept"), "300");
+        assert!(exists(service));
+        rig.shut_down();
+    }
+}
+
+#[test]
+fn program_that_was_replaced_by_a_bad_one_is_found_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let core = folder.path().join("core");
+    fs::copy(fake_core(), &core).unwrap();
+    let mut rig = Rig::start_program(&init_program(), &core, &[]);
+    rig.wait_for_core();
+    fs::copy("/bin/false", folder.path().join("bad")).unwrap();
+    fs::rename(folder.path().join("bad"), &core).unwrap();
+    rig.now();
+    rig.tell("upgrade core same");
+    let begun = rig.wait_for_core();
+    assert!(begun.contains("cause=RolledBack"), "{begun}");
+    fs::remove_file(&core).unwrap();
+    rig.now();
+    rig.tell("kill 9");
+    rig.wait_for_core();
+    rig.shut_down();
+}
+
+#[test]
+fn init_is_replaced_under_load_and_keeps_everything() {
+    let mut rig = Rig::start(&[]);
+    rig.wait_for_core();
+    let pid = rig.init.pid();
+    rig.order("store 5000 a");
+    let service = rig.spawn("exec sleep 600");
+    // Processes that end all the time.
+    rig.order("spawn while :; do (: &); done");
+    let mut files = Vec::new();
+    for _ in 0..3 {
+        rig.now();
+        rig.tell("upgrade both same");
+        let begun = rig.wait_for_core();
+        assert_eq!(field(&begun, "cause"), "Upgrade");
+        assert_eq!(field(&begun, "kept"), "5000");
+        rig.order("check");
+        rig.wait_for("exit ");
+        files.push(open_files(pid));
+    }
+    assert!(files.iter().all(|count| *count == files[0]), "{files:?}");
+    assert_eq!(rig.count("checked 5000"), 3);
+    assert_eq!(rig.count("stays"), 0);
+    assert!(exists(service));
+    let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+    assert_eq!(line.matches("--resume=").count(), 1);
+    // No exit was lost or told twice by the change of init: each core has acknowledged what it was told.
+    let mut seqs: Vec<u64> = rig
+        .init
+        .lines()
+        .iter()
+        .filter_map(|line| {
+            line.text
+                .strip_prefix("exit ")?
+                .split(' ')
+                .next()?
+                .parse()
+                .ok()
+        })
+        .collect();
+    let told = seqs.len();
+    seqs.sort_unstable();
+    seqs.dedup();
+    assert_eq!(seqs.len(), told);
+    rig.shut_down();
+}
+
+#[test]
+fn init_that_cannot_take_over_is_not_executed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("muster-init");
+    fs::copy(init_program(), &path).unwrap();
+    let mut rig = Rig::start_program(&path, &fake_core(), &[]);
+    rig.wait_for_core();
+    rig.order("store 20 a");
+    let mut files = Vec::new();
+    for bad in ["/bin/false", "none"] {
+        fs::remove_file(&path).unwrap();
+        if bad != "none" {
+            fs::copy(bad, &path).unwrap();
+        }
+        rig.now();
+        rig.tell("upgrade both same");
+        let begun = rig.wait_for_core();
+        assert_eq!(field(&begun, "cause"), "Upgrade");
+        assert_eq!(field(&begun, "kept"), "20");
+        rig.order("check");
+        files.push(open_files(rig.init.pid()));
+    }
+    assert_eq!(rig.count("this init stays"), 2);
+    assert_eq!(files[0], files[1]);
+    rig.shut_down();
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let mut rig = Rig::start(&[]);
+    rig.wait_for_core();
+    for (signal, number) in [
+        (Signal::TERM, 15),
+        (Signal::HUP, 1),
+        (Signal::INT, 2),
+        (Signal::USR1, 10),
+        (Signal::WINCH, 28),
+        (Signal::POWER, 30),
+    ] {
+        rig.init.signal(signal).unwrap();
+        rig.wait_for(&format!("signal {number}"));
+    }
+    rig.shut_down();
+}
+
+#[test]
+fn supervisor_without_any_core_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut init = Program::new(init_program())
+        .args(["--supervise", "--core", "/no/such/core", "--"])
+        .arg(folder.path())
+        .start()
+        .unwrap();
+    assert_eq!(init.wait(TIME).unwrap().code(), Some(1));
+    init.wait_for_line("No such file", TIME).unwrap();
+    init.wait_for_line("name it by --core", TIME).unwrap();
+}
+
+#[test]
+fn supervisor_ends_by_itself_when_there_is_no_core_to_ask() {
+    let folder = tempfile::tempdir().unwrap();
+    let core = folder.path().join("core");
+    fs::copy(fake_core(), &core).unwrap();
+    let mut rig = Rig::start_program(&init_program(), &core, &["--hello-timeout", "0.1"]);
+    rig.wait_for_core();
+    let service = rig.spawn("exec sleep 600");
+    // From now on cores fail, and the delays get long.
+    fs::write(rig.folder.path().join("manual"), "").unwrap();
+    fs::remove_file(rig.folder.path().join("control")).unwrap();
+    fs::create_dir(rig.folder.path().join("control")).unwrap();
+    for _ in 0..3 {
+        rig.now();
+        kill9(core_of(rig.init.pid()));
+        rig.wait_for("core (pid");
+    }
+    poll_until(TIME, "core is away", || rig.count("safe mode") > 2);
+    rig.init.terminate(TIME).unwrap();
+    assert!(!exists(service));
+}
+
+/// The child of init that is core.
+fn core_of(init: i32) -> i32 {
+    let mut pid = 0;
+    poll_until(TIME, "there is a core", || {
+        let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
+        let core = children.split_ascii_whitespace().find(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| line.starts_with("muster-core\0"))
+        });
+        pid = core.map_or(0, |core| core.parse().unwrap());
+        pid != 0
+    });
+    pid
+}
+
+#[test]
+fn soft_reboot_ends_everything_and_begins_anew() {
+    let mut rig = Rig::start(&[]);
+    rig.wait_for_core();
+    rig.order("store 10 a");
+    let service = rig.spawn("exec sleep 600");
+    rig.now();
+    rig.tell("shutdown soft-reboot");
+    let begun = rig.wait_for_core();
+    assert_eq!(field(&begun, "cause"), "SoftReboot");
+    assert_eq!(field(&begun, "kept"), "0");
+    assert!(!exists(service));
+    rig.shut_down();
+}
+
+#[test]
+fn idle_init_does_nothing() {
+    let mut rig = Rig::start(&["--heartbeat", "0"]);
+    rig.wait_for_core();
+    rig.order("answer on");
+    let pid = rig.init.pid();
+    let switches = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("voluntary_ctxt"))
+            .unwrap();
+        line.split_ascii_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    // A core that works for a while without saying anything.
+    let before = switches();
+    let sleeper = rig.spawn("sleep 1");
+    rig.wait_for(&format!("{sleeper} exited"));
+    assert!(switches() - before < 10, "{} wake-ups", switches() - before);
+    rig.shut_down();
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_named() {
+    let run = |arguments: &[&str]| {
+        let mut init = Program::new(init_program())
+            .args(arguments)
+            .start()
+            .unwrap();
+        let code = init.wait(Duration::from_secs(10)).unwrap().code();
+        (
+            code,
+            init.lines().pop().map(|line| line.text).unwrap_or_default(),
+        )
+    };
+    let (code, text) = run(&[]);
+    assert_eq!(code, Some(2));
+    assert!(text.contains("use --supervise"), "{text}");
+    let (code, text) = run(&["--supervise", "--hartbeat=1"]);
+    assert_eq!(code, Some(2));
+    assert!(text.contains("--hartbeat=1"), "{text}");
+    let (code, text) = run(&["--version"]);
+    assert_eq!(code, Some(0));
+    assert!(text.starts_with("muster-init 0."), "{text}");
+    assert_eq!(run(&["--check-state=9"]).0, Some(1));
+}
