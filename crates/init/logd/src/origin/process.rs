@@ -24,8 +24,10 @@ const FILE_MAX: usize = 64 << 10;
 /// What is known of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessFacts {
-    /// The trusted fields.
-    pub fields: Fields,
+    /// The process itself: `_PID=`, `_COMM=` and so on.
+    pub process: Fields,
+    /// Where it belongs, by its cgroup: `_SYSTEMD_UNIT=` and so on.
+    pub place: Fields,
     /// Its unit; the key of rate limits.
     pub unit: Option<Box<str>>,
     /// Its name, for entries that bring none.
@@ -97,7 +99,7 @@ impl Origins {
             // It has ended; it was this one when it was last seen.
             (None, Some(known)) if known.sender == sender => known.facts,
             (None, _) => ProcessFacts {
-                fields: identity(sender),
+                process: identity(sender),
                 ..ProcessFacts::default()
             },
         };
@@ -114,11 +116,12 @@ impl Origins {
         let name = read_small(&folder.join("comm"))?;
         let name = name.trim_ascii_end();
         let mut facts = ProcessFacts {
-            fields: identity(sender),
+            process: identity(sender),
+            place: Fields::default(),
             unit: None,
             name: (!name.is_empty()).then(|| name.into()),
         };
-        let fields = &mut facts.fields;
+        let fields = &mut facts.process;
         fields.push("_COMM", name);
         let exe = std::fs::read_link(folder.join("exe")).ok();
         fields.push_some(
@@ -141,7 +144,7 @@ impl Origins {
     }
 
     fn push_cgroup(&self, facts: &mut ProcessFacts, path: &str) {
-        let fields = &mut facts.fields;
+        let fields = &mut facts.place;
         let found = unit_of_cgroup(path);
         fields.push("_SYSTEMD_CGROUP", path);
         fields.push_some("_SYSTEMD_UNIT", found.unit);
@@ -247,7 +250,7 @@ mod tests {
         let facts = origins.of(own(), 0).clone();
         let text = |name| {
             facts
-                .fields
+                .process
                 .get(name)
                 .map(|value| String::from_utf8_lossy(value).into_owned())
         };
@@ -276,14 +279,11 @@ mod tests {
         assert_eq!(origins.of(sender, 0).unit.as_deref(), Some("w.service"));
         std::fs::remove_dir_all(&process).expect("removed");
         let facts = origins.of(sender, 10 * FRESH_US);
-        assert_eq!(facts.fields.get("_COMM"), Some(&b"worker"[..]));
-        assert_eq!(
-            facts.fields.get("_SYSTEMD_INVOCATION_ID"),
-            Some(&b"abc"[..])
-        );
+        assert_eq!(facts.process.get("_COMM"), Some(&b"worker"[..]));
+        assert_eq!(facts.place.get("_SYSTEMD_INVOCATION_ID"), Some(&b"abc"[..]));
         // The number is somebody else's now.
         let other = Sender { uid: 9, ..sender };
-        assert_eq!(origins.of(other, 11 * FRESH_US).fields.get("_COMM"), None);
+        assert_eq!(origins.of(other, 11 * FRESH_US).process.get("_COMM"), None);
     }
 
     #[test]

@@ -74,6 +74,8 @@ impl Pool {
 #[derive(Debug, Default)]
 pub struct RateLimiter {
     units: HashMap<Box<str>, [Pool; CLASSES]>,
+    /// Lines dropped in all pools that have not been spoken of.
+    unspoken: u64,
 }
 
 impl RateLimiter {
@@ -103,6 +105,7 @@ impl RateLimiter {
                 taken: 1,
                 suppressed: 0,
             };
+            self.unspoken -= suppressed;
             return Verdict::Keep { suppressed };
         }
         if pool.taken < limit.scaled(free_bytes) {
@@ -110,6 +113,7 @@ impl RateLimiter {
             return Verdict::Keep { suppressed: 0 };
         }
         pool.suppressed += 1;
+        self.unspoken += 1;
         Verdict::Drop
     }
 
@@ -132,6 +136,7 @@ impl RateLimiter {
             }
             running
         });
+        self.unspoken -= said.iter().map(|(_, count)| count).sum::<u64>();
         said.sort_unstable();
         said
     }
@@ -139,10 +144,7 @@ impl RateLimiter {
     /// Whether lines were dropped that have not been spoken of yet.
     #[must_use]
     pub fn owes_a_word(&self) -> bool {
-        self.units
-            .values()
-            .flatten()
-            .any(|pool| pool.suppressed > 0)
+        self.unspoken > 0
     }
 
     fn pools(&mut self, unit: &str, now_us: u64) -> Option<&mut [Pool; CLASSES]> {

@@ -75,6 +75,18 @@ pub enum Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotIndex(usize);
 
+impl SlotIndex {
+    /// The slot with this number.
+    pub(crate) const fn of(number: usize) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub(crate) const fn number(self) -> usize {
+        self.0
+    }
+}
+
 /// What an entry moves forward when it is in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -319,6 +331,13 @@ impl Ledger {
         }
         self.by_cookie.insert(cookie, index);
         Ok((SlotIndex(index), false))
+    }
+
+    /// The slot that a stream has, if it has one.
+    #[must_use]
+    pub fn slot_of(&self, stream: BorrowedFd<'_>) -> Option<SlotIndex> {
+        let cookie = rustix::net::sockopt::socket_cookie(stream).ok()?;
+        self.by_cookie.get(&cookie).copied().map(SlotIndex)
     }
 
     fn free_place(&self) -> usize {

@@ -101,6 +101,8 @@ pub struct Store {
     flush_at_us: u64,
     /// `/var` is not to be used before it is said so.
     wait_for_flush: bool,
+    /// What went wrong behind the scenes, until somebody asks.
+    problem: Option<StoreError>,
     counters: StoreCounters,
 }
 
@@ -126,6 +128,7 @@ impl Store {
             notify_at_us: None,
             flush_at_us: 0,
             wait_for_flush,
+            problem: None,
             counters: StoreCounters::default(),
         }
     }
@@ -138,8 +141,11 @@ impl Store {
         if self.active.is_some() || self.storage == Storage::None {
             return Ok(());
         }
-        if self.may_use_disk() && self.open_in(Medium::Disk, now).is_ok() {
-            return Ok(());
+        if self.may_use_disk() {
+            match self.open_in(Medium::Disk, now) {
+                Ok(()) => return Ok(()),
+                Err(error) => self.problem = Some(error),
+            }
         }
         // Also when only the disk is configured: what is said before it is there must not be lost.
         self.open_in(Medium::Memory, now)
@@ -190,8 +196,9 @@ impl Store {
         self.space = (disk.free, now.monotonic_us);
         self.flush_at_us = now.monotonic_us + FLUSH_RETRY_US;
         if medium == Medium::Disk {
-            // What an earlier process has begun to move is moved to its end. A failure is tried again.
-            let _ = self.move_from_memory();
+            // What an earlier process has begun to move is moved to its end.
+            let moved = self.move_from_memory().map_err(StoreError::Folder);
+            self.problem = moved.err().or(self.problem.take());
         }
         self.vacuum(now, None).map(drop)
     }
@@ -283,8 +290,8 @@ impl Store {
             boot_id: self.boot_id,
         };
         if self.rotation_is_due(now) {
-            // A file that cannot be ended is written to as long as it takes entries.
-            let _ = self.rotate(now);
+            // Where there is no new file afterwards, one is opened below.
+            self.problem = self.rotate(now).err().or(self.problem.take());
         }
         // Twice: once more after what stood in the way was put aside.
         for _ in 0..2 {
@@ -535,11 +542,7 @@ impl Store {
     }
 
     /// Does what is due. Says when it wants to be called again, in microseconds since boot.
-    ///
-    /// # Errors
-    /// The first of what failed; the rest was done.
-    pub fn turn(&mut self, now: Stamp) -> Result<Option<u64>, StoreError> {
-        let mut outcome = Ok(());
+    pub fn turn(&mut self, now: Stamp) -> Option<u64> {
         if self.notify_at_us.is_some_and(|at| at <= now.monotonic_us) {
             self.notify_at_us = None;
             if let Some(active) = &self.active {
@@ -548,20 +551,24 @@ impl Store {
             }
         }
         if self.sync_at_us.is_some_and(|at| at <= now.monotonic_us) {
-            outcome = self.sync();
+            self.problem = self.sync().err().or(self.problem.take());
         }
         let waits = self.medium() == Some(Medium::Memory) && self.may_use_disk();
         if waits && self.flush_at_us <= now.monotonic_us {
             self.flush_at_us = now.monotonic_us + FLUSH_RETRY_US;
-            // No disk yet: it was not asked for, so there is nothing to report.
+            // No disk yet: nobody asked for it now, so there is nothing to report.
             let _ = self.flush(now);
         }
         let flush_at = (waits && self.medium() == Some(Medium::Memory)).then_some(self.flush_at_us);
-        let next = [self.notify_at_us, self.sync_at_us, flush_at]
+        [self.notify_at_us, self.sync_at_us, flush_at]
             .into_iter()
             .flatten()
-            .min();
-        outcome.map(|()| next)
+            .min()
+    }
+
+    /// What went wrong where nobody was there to be told, once.
+    pub fn take_problem(&mut self) -> Option<StoreError> {
+        self.problem.take()
     }
 
     /// How many entries were lost that have not been told of; only asked once entries are kept again.
@@ -570,10 +577,10 @@ impl Store {
         (is_over && self.untold_loss > 0).then(|| std::mem::take(&mut self.untold_loss))
     }
 
-    /// When entries that were lost may be told of; `None` if there are none.
+    /// Whether entries were lost that nobody has been told of.
     #[must_use]
-    pub fn loss_is_told_at_us(&self) -> Option<u64> {
-        (self.untold_loss > 0).then_some(self.refused_until_us)
+    pub fn has_untold_loss(&self) -> bool {
+        self.untold_loss > 0
     }
 
     /// The free space of the active file system, looked at now and then.
