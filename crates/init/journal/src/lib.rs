@@ -76,6 +76,7 @@
 
 mod cursor;
 mod entry;
+mod faults;
 mod file;
 mod format;
 mod journal;
@@ -85,6 +86,7 @@ mod writer;
 
 pub use cursor::{Cursor, ParseCursorError};
 pub use entry::Entry;
+pub use faults::FAULT_POINTS;
 pub use file::{FileSummary, JournalFile, OpenFileError, ReadError};
 pub use format::{
     DATA_SIZE_MAX, DecompressError, ENTRY_FIELDS_MAX, FIELD_NAME_MAX, FileState, Id128,

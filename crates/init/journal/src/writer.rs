@@ -21,19 +21,11 @@ use self::append::{Batch, BatchError, DamagedAt, Table};
 use self::cache::{ArrayTail, DataCache};
 use self::map::FileMap;
 use crate::cursor::Cursor;
+use crate::faults::{ARCHIVED, CUTTING, GROWN, SYNCED};
 use crate::format::{
     Compressor, DATA_SIZE_MAX, ENTRY_FIELDS_MAX, FIELD_NAME_MAX, FileState, Header, Id128, Layout,
     TIME_MAX, align8, at,
 };
-
-muster_fault::points! {
-    /// The disk space is there, the header does not say so yet.
-    pub GROWN = "journal.grown",
-    /// The data is on disk, the header still says that a writer is at work.
-    pub SYNCED = "journal.synced",
-    /// The file is cut to its used part and marked as archived, under its old name.
-    pub ARCHIVED = "journal.archived",
-}
 
 /// Disk space is taken in steps of this size, so that the file does not end up in small pieces.
 const GROWTH: u64 = 8 << 20;
@@ -221,6 +213,7 @@ impl JournalWriter {
         self.header.arena_size = self.end - self.header.header_size;
         // The header first: a file shorter than it says is refused by readers.
         let _ = self.map.store(at::ARENA_SIZE, self.header.arena_size);
+        hit(CUTTING);
         self.map.set_backed(self.end);
         ftruncate(&self.file, self.end).map_err(|error| self.close_error("cut", error.into()))?;
         self.set_state(FileState::Archived);

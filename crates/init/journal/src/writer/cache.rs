@@ -31,36 +31,53 @@ pub(super) struct DataRef {
     pub(super) checksum: u64,
 }
 
-/// A bounded, direct-mapped cache from a value's hash to its data object.
+/// A value's hash and its data object.
+type Slot = (u64, DataRef);
+
+/// A bounded cache from a value's hash to its data object: sets of a few slots, in each the least
+/// recently found one goes.
 ///
 /// Only values that came at least twice are put in, so unique messages do not push anything out.
 #[derive(Debug)]
 pub(super) struct DataCache {
-    slots: Vec<(u64, DataRef)>,
+    sets: Vec<[Slot; Self::WAYS]>,
 }
 
 impl DataCache {
+    const WAYS: usize = 4;
     /// Enough for five hundred services with a dozen values of their own each.
-    const SLOTS: usize = 8192;
+    const SETS: usize = 2048;
 
     pub(super) fn new() -> Self {
         Self {
-            slots: vec![(0, DataRef::default()); Self::SLOTS],
+            sets: vec![[Slot::default(); Self::WAYS]; Self::SETS],
         }
     }
 
-    fn slot(hash: u64) -> usize {
-        usize::try_from(hash % (Self::SLOTS as u64)).unwrap_or(0)
+    fn set(&mut self, hash: u64) -> &mut [Slot; Self::WAYS] {
+        let set = usize::try_from(hash % (Self::SETS as u64)).unwrap_or(0);
+        &mut self.sets[set]
     }
 
     /// What is remembered under `hash`; the caller compares the value itself.
-    pub(super) fn get(&self, hash: u64) -> Option<DataRef> {
-        let (known, data) = self.slots[Self::slot(hash)];
-        (known == hash && data.offset != 0).then_some(data)
+    pub(super) fn get(&mut self, hash: u64) -> Option<DataRef> {
+        let set = self.set(hash);
+        let way = set
+            .iter()
+            .position(|(known, data)| *known == hash && data.offset != 0)?;
+        let found = set[way].1;
+        // One step towards the front each time: what is found often stays.
+        set.swap(way, way.saturating_sub(1));
+        Some(found)
     }
 
     pub(super) fn put(&mut self, hash: u64, data: DataRef) {
-        self.slots[Self::slot(hash)] = (hash, data);
+        let set = self.set(hash);
+        let way = set
+            .iter()
+            .position(|(known, _)| *known == hash)
+            .unwrap_or(Self::WAYS - 1);
+        set[way] = (hash, data);
     }
 }
 
@@ -68,18 +85,41 @@ impl DataCache {
 mod tests {
     use super::*;
 
+    fn at(offset: u64) -> DataRef {
+        DataRef {
+            offset,
+            ..DataRef::default()
+        }
+    }
+
+    /// The `n`-th hash of one set.
+    fn hash(n: u64) -> u64 {
+        5 + n * DataCache::SETS as u64
+    }
+
     #[test]
-    fn a_later_value_takes_the_slot_of_an_earlier_one() {
+    fn values_are_found_and_replaced() {
         let mut cache = DataCache::new();
         assert_eq!(cache.get(0), None);
-        let data = DataRef {
-            offset: 8,
-            ..DataRef::default()
-        };
-        cache.put(5, data);
-        assert_eq!(cache.get(5), Some(data));
-        assert_eq!(cache.get(5 + DataCache::SLOTS as u64), None);
-        cache.put(5 + DataCache::SLOTS as u64, data);
-        assert_eq!(cache.get(5), None);
+        cache.put(hash(0), at(8));
+        assert_eq!(cache.get(hash(0)), Some(at(8)));
+        cache.put(hash(0), at(16));
+        assert_eq!(cache.get(hash(0)), Some(at(16)));
+        assert_eq!(cache.get(hash(1)), None);
+    }
+
+    #[test]
+    fn what_is_found_often_outlives_what_is_not() {
+        let mut cache = DataCache::new();
+        cache.put(hash(0), at(8));
+        for _ in 0..DataCache::WAYS {
+            assert!(cache.get(hash(0)).is_some());
+        }
+        for n in 1..100 {
+            cache.put(hash(n), at(8 * n));
+            assert!(cache.get(hash(n)).is_some());
+        }
+        assert_eq!(cache.get(hash(0)), Some(at(8)));
+        assert_eq!(cache.get(hash(1)), None);
     }
 }

@@ -94,6 +94,7 @@ impl JournalWriter {
             ..Header::default()
         };
         allocate(&file, 0, size).map_err(failed("allocate"))?;
+        muster_fault::hit(crate::faults::CREATING);
         for (offset, kind, table) in [
             (field_table, ObjectType::FieldHashTable, field_table_size),
             (data_table, ObjectType::DataHashTable, data_table_size),

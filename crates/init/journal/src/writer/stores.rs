@@ -9,20 +9,8 @@
 use muster_fault::hit;
 
 use super::map::FileMap;
+use crate::faults::{APPENDED, HALF_LINKED, LINKED, OBJECTS_WRITTEN, UNDO_VALID};
 use crate::format::INTERRUPTED;
-
-muster_fault::points! {
-    /// New objects are in the file, nothing refers to them.
-    pub OBJECTS_WRITTEN = "journal.objects-written",
-    /// The undo list is valid, no word is changed.
-    pub UNDO_VALID = "journal.undo-valid",
-    /// Half of the words are changed.
-    pub HALF_LINKED = "journal.half-linked",
-    /// All words are changed, the undo list is still valid.
-    pub LINKED = "journal.linked",
-    /// The append is complete, the caller has not been told.
-    pub APPENDED = "journal.appended",
-}
 
 /// Stores to be made, in order.
 #[derive(Debug, Default)]
