@@ -10,90 +10,48 @@ use thiserror::Error;
 
 /// Options of `systemctl` that change nothing here: long name, short name, whether a value follows.
 const HARMLESS: &[(&str, Option<char>, bool)] = &[
-    ("full", Some('l'), false),
-    ("job-mode", None, true),
-    ("legend", None, true),
-    ("lines", Some('n'), true),
     ("no-ask-password", None, false),
-    ("no-block", None, false),
     ("no-pager", None, false),
-    ("no-reload", None, false),
     ("no-wall", None, false),
     ("no-warn", None, false),
-    ("plain", None, false),
     ("recursive", Some('r'), false),
-    ("show-types", None, false),
     ("system", None, false),
     ("timestamp", None, true),
-    ("wait", None, false),
 ];
 
-/// Options that would make the verb mean other units than this machine's.
+/// Options that would make the verb mean other units than a machine's own.
 const REFUSED: &[(&str, Option<char>)] = &[
     ("global", None),
-    ("host", Some('H')),
     ("image", None),
     ("machine", Some('M')),
     ("user", None),
 ];
 
-/// Verbs of `systemctl` that ask the running manager.
-const DAEMON_VERBS: &[&str] = &[
+/// Verbs of other tools than `systemctl`: their options mean nothing to the other verbs.
+const OTHER_TOOLS: &[&str] = &["analyze", "escape", "logs", "run"];
+
+/// Verbs that are about no units at all, so that it does not matter which system is meant.
+const WITHOUT_UNITS: &[&str] = &["calendar", "completions", "man", "timespan", "timestamp"];
+
+/// Options that every verb takes.
+const GLOBAL: &[&str] = &["color", "host", "socket"];
+
+/// Verbs of `systemctl` that are not for this manager.
+const ABSENT: &[&str] = &[
     "bind",
-    "cancel",
-    "clean",
-    "condreload",
-    "condrestart",
-    "condstop",
-    "daemon-reexec",
-    "daemon-reload",
-    "default",
-    "emergency",
-    "exit",
-    "force-reload",
-    "freeze",
-    "halt",
     "hibernate",
     "hybrid-sleep",
-    "import-environment",
-    "is-active",
-    "is-failed",
-    "is-system-running",
-    "isolate",
-    "kexec",
-    "kill",
     "list-automounts",
-    "list-jobs",
     "list-machines",
-    "list-sockets",
-    "list-timers",
-    "list-units",
     "log-level",
     "log-target",
     "mount-image",
-    "poweroff",
-    "reboot",
-    "reload",
-    "reload-or-restart",
-    "rescue",
-    "reset-failed",
-    "restart",
     "service-log-level",
     "service-log-target",
     "service-watchdogs",
-    "set-environment",
-    "set-property",
-    "show-environment",
-    "start",
-    "status",
-    "stop",
     "suspend",
     "suspend-then-hibernate",
     "switch-root",
-    "thaw",
-    "try-reload-or-restart",
-    "try-restart",
-    "unset-environment",
 ];
 
 /// Why a command line makes no sense.
@@ -110,17 +68,21 @@ pub(crate) enum ArgumentError {
         /// What was probably meant.
         nearest: Option<String>,
     },
-    /// The verb is about running units.
-    #[error(
-        "Verb '{verb}' asks the running service manager, which this version of sctl cannot talk to yet."
-    )]
-    NeedsDaemon {
+    /// systemd has it, Muster has not.
+    #[error("Verb '{verb}' of systemctl is not supported.")]
+    Absent {
         /// The verb.
         verb: &'static str,
     },
+    /// Other units would be changed than those that are meant.
+    #[error("Verb '{verb}' asks the running manager, so it makes no sense together with --root.")]
+    Root {
+        /// The verb.
+        verb: String,
+    },
     /// The option is about other machines or users.
     #[error(
-        "Option --{option} is not supported: sctl works on the units of this system only (or of --root=)."
+        "Option --{option} is not supported: sctl works on the units of a machine's own manager only."
     )]
     Refused {
         /// The option.
@@ -153,7 +115,7 @@ impl Known {
 }
 
 /// The options of a set of verbs.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Options(Vec<Known>);
 
 impl Options {
@@ -167,11 +129,11 @@ impl Options {
         Self(options)
     }
 
-    /// Everything that any verb of `systemctl` takes. `escape` speaks another language.
+    /// Everything that any verb of `systemctl` takes.
     fn of_all(command: &Command) -> Self {
         let verbs = command
             .get_subcommands()
-            .filter(|verb| verb.get_name() != "escape");
+            .filter(|verb| !OTHER_TOOLS.contains(&verb.get_name()));
         let mut options: Vec<Known> = verbs.flat_map(|verb| Self::of(verb).0).collect();
         options.extend(HARMLESS.iter().map(|(long, short, takes_value)| Known {
             long: Some((*long).to_owned()),
@@ -291,10 +253,19 @@ fn refuse(matches: impl Fn(&(&'static str, Option<char>)) -> bool) -> Result<(),
 /// # Errors
 /// There is no such verb, or an option asks for what sctl never does.
 pub(crate) fn arrange(command: &Command, words: Vec<String>) -> Result<Vec<String>, ArgumentError> {
-    let all = Options::of_all(command);
-    let top = Options::of(command);
+    let mut all = Options::of_all(command);
+    all.0.extend(Options::of(command).0);
+    arrange_below(command, &all, words)
+}
+
+/// The same for the verbs of one level; verbs such as `analyze` have verbs of their own.
+fn arrange_below(
+    command: &Command,
+    all: &Options,
+    words: Vec<String>,
+) -> Result<Vec<String>, ArgumentError> {
     let mut words = words.into_iter();
-    let mut before = tokens(&mut words, &[&all, &top], true)?;
+    let mut before = tokens(&mut words, &[all], true)?;
     let Some(Token::Positional(verb)) = before.pop_if(|last| matches!(last, Token::Positional(_)))
     else {
         // No verb at all: --help, --version, or nothing.
@@ -303,25 +274,81 @@ pub(crate) fn arrange(command: &Command, words: Vec<String>) -> Result<Vec<Strin
     let Some(definition) = command.find_subcommand(&verb) else {
         return Err(unknown(command, verb));
     };
+    if definition.has_subcommands() {
+        let mut all = all.clone();
+        all.0.extend(
+            definition
+                .get_subcommands()
+                .flat_map(|verb| Options::of(verb).0),
+        );
+        let options = before.into_iter().flat_map(Token::into_words);
+        let below = arrange_below(definition, &all, options.chain(words).collect())?;
+        return Ok(std::iter::once(verb).chain(below).collect());
+    }
+    if verb == "logs" {
+        words = with_boots_joined(words).into_iter();
+    }
     let own = Options::of(definition);
-    let after = tokens(&mut words, &[&own, &all], false)?;
+    let everywhere = |known: &Known| GLOBAL.contains(&known.long.as_deref().unwrap_or_default());
+    let is_command = definition.get_arguments().any(Arg::is_trailing_var_arg_set);
+    let after = tokens(&mut words, &[&own, all], is_command)?;
     let mut arranged = vec![verb];
     for token in before.into_iter().chain(after) {
         let dropped = match &token {
             Token::Option { long, short, .. } => {
-                let is_own = long.as_deref().is_some_and(|name| own.long(name).is_some())
-                    || short.is_some_and(|letter| own.short(letter).is_some());
-                let is_known = long.as_deref().is_some_and(|name| all.long(name).is_some())
-                    || short.is_some_and(|letter| all.short(letter).is_some());
-                !is_own && is_known
+                let in_options = |options: &Options| {
+                    let by_long = |name: &str| options.long(name).is_some();
+                    long.as_deref().is_some_and(by_long)
+                        || short.is_some_and(|letter| options.short(letter).is_some())
+                };
+                let global = long.as_deref().and_then(|name| all.long(name));
+                !in_options(&own) && in_options(all) && !global.is_some_and(everywhere)
             }
             Token::Positional(_) | Token::End => false,
         };
         if !dropped {
             arranged.extend(token.into_words());
+        } else if matches!(&token, Token::Option { long: Some(name), .. } if name == "root")
+            && !WITHOUT_UNITS.contains(&definition.get_name())
+        {
+            let verb = definition.get_name().to_owned();
+            return Err(ArgumentError::Root { verb });
         }
     }
+    // What stands behind a command's name is the command's.
+    arranged.extend(words);
     Ok(arranged)
+}
+
+/// `journalctl -b -1` has the value of an option, which may be absent, in a word of its own: `--boot=-1` says the same.
+fn with_boots_joined(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut joined = Vec::new();
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--" => {
+                joined.push(word);
+                joined.extend(words.by_ref());
+            }
+            "-b" | "--boot" => match words.next_if(|next| names_a_boot(next)) {
+                Some(boot) => joined.push(format!("--boot={boot}")),
+                None => joined.push("--boot".to_owned()),
+            },
+            _ => match word.strip_prefix("-b").filter(|rest| names_a_boot(rest)) {
+                Some(boot) => joined.push(format!("--boot={boot}")),
+                None => joined.push(word),
+            },
+        }
+    }
+    joined
+}
+
+fn names_a_boot(word: &str) -> bool {
+    let digits = word.trim_start_matches(['+', '-']);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let id = word.get(..32).unwrap_or_default();
+    let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_number || is_id || word == "all"
 }
 
 impl Token {
@@ -335,8 +362,8 @@ impl Token {
 }
 
 fn unknown(command: &Command, verb: String) -> ArgumentError {
-    if let Some(verb) = DAEMON_VERBS.iter().find(|known| **known == verb) {
-        return ArgumentError::NeedsDaemon { verb };
+    if let Some(verb) = ABSENT.iter().find(|known| **known == verb) {
+        return ArgumentError::Absent { verb };
     }
     let names: Vec<String> = command
         .get_subcommands()
@@ -346,7 +373,6 @@ fn unknown(command: &Command, verb: String) -> ArgumentError {
     let mut candidates: Vec<(usize, &str)> = names
         .iter()
         .map(String::as_str)
-        .chain(DAEMON_VERBS.iter().copied())
         .map(|name| (best(name), name))
         .filter(|(distance, name)| *distance <= 2.min(name.len() / 2))
         .collect();

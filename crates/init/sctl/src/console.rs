@@ -5,6 +5,8 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
+use crate::cli::When;
+use crate::render::Style;
 use crate::verb::VerbError;
 
 /// How a command ends.
@@ -14,8 +16,16 @@ pub(crate) enum Exit {
     Success,
     /// 1
     Failure,
+    /// 3: the unit is not up.
+    NotRunning,
     /// 4, what the Linux Standard Base calls "status unknown": there is no such unit.
     UnknownUnit,
+    /// 4 for requests: not permitted, or refused.
+    NotPermitted,
+    /// 5 for requests: there is no such unit.
+    NotInstalled,
+    /// Another one: that of a command that was run.
+    Other(u8),
     /// 141, as a process that ends by SIGPIPE: the reader went away.
     ReaderGone,
 }
@@ -25,7 +35,10 @@ impl From<Exit> for ExitCode {
         Self::from(match exit {
             Exit::Success => 0,
             Exit::Failure => 1,
-            Exit::UnknownUnit => 4,
+            Exit::NotRunning => 3,
+            Exit::UnknownUnit | Exit::NotPermitted => 4,
+            Exit::NotInstalled => 5,
+            Exit::Other(code) => code,
             Exit::ReaderGone => 141,
         })
     }
@@ -35,7 +48,7 @@ impl From<Exit> for ExitCode {
 pub(crate) struct Console {
     out: Box<dyn Write>,
     err: Box<dyn Write>,
-    colour: bool,
+    style: Style,
     /// The first failure to write answers.
     failed: Option<io::Error>,
 }
@@ -44,33 +57,61 @@ impl Console {
     /// The process's own. Colours are for terminals, and for people who did not set `NO_COLOR`.
     pub(crate) fn of_process() -> Self {
         let stdout = io::stdout();
-        let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let terminal = stdout.is_terminal();
+        let style = Style {
+            colour: terminal && std::env::var_os("NO_COLOR").is_none(),
+            width: terminal
+                .then(|| rustix::termios::tcgetwinsize(&stdout).ok())
+                .flatten()
+                .map(|size| usize::from(size.ws_col))
+                .filter(|width| *width > 0),
+        };
         Self {
             out: Box::new(BufWriter::new(stdout)),
             err: Box::new(io::stderr()),
-            colour,
+            style,
             failed: None,
         }
     }
 
+    /// Colours as the user wants them.
+    pub(crate) fn choose_colour(&mut self, when: When) {
+        match when {
+            When::Auto => {}
+            When::Always => self.style.colour = true,
+            When::Never => self.style.colour = false,
+        }
+    }
+
+    /// How answers look.
+    pub(crate) fn style(&self) -> Style {
+        self.style
+    }
+
     /// Whether answers may have colours.
     pub(crate) fn colour(&self) -> bool {
-        self.colour
+        self.style.colour
     }
 
     /// A text in a colour given by its number (32 is green), if there are colours and one is given.
     pub(crate) fn coloured(&self, code: &str, text: &str) -> String {
-        if self.colour && !code.is_empty() {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
-        }
+        self.style.paint(code, text)
     }
 
     /// Prints a part of an answer as it is. After a failure nothing is printed any more.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), OutputClosed> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Prints a line of an answer.
+    pub(crate) fn line(&mut self, text: impl Display) -> Result<(), OutputClosed> {
+        self.print(&format!("{text}\n"))
+    }
+
+    /// Prints bytes that need not be text.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), OutputClosed> {
         if self.failed.is_none()
-            && let Err(error) = self.out.write_all(text.as_bytes())
+            && let Err(error) = self.out.write_all(bytes)
         {
             self.failed = Some(error);
         }
@@ -80,9 +121,17 @@ impl Console {
         }
     }
 
-    /// Prints a line of an answer.
-    pub(crate) fn line(&mut self, text: impl Display) -> Result<(), OutputClosed> {
-        self.print(&format!("{text}\n"))
+    /// Lets the reader see what was printed so far.
+    pub(crate) fn flush(&mut self) -> Result<(), OutputClosed> {
+        if self.failed.is_none()
+            && let Err(error) = self.out.flush()
+        {
+            self.failed = Some(error);
+        }
+        match self.failed {
+            None => Ok(()),
+            Some(_) => Err(OutputClosed),
+        }
     }
 
     /// Prints a line about what was done or went wrong.
@@ -106,7 +155,7 @@ impl Console {
             cause = error.source();
         }
         self.note(text);
-        Exit::Failure
+        error.exit()
     }
 
     /// Writes out what is still buffered and gives the final exit code.

@@ -39,6 +39,9 @@ mod cli;
 mod console;
 mod host;
 mod links;
+mod manager;
+mod names;
+mod render;
 mod system;
 mod verb;
 
@@ -56,10 +59,13 @@ use crate::console::{Console, Exit};
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut console = Console::of_process();
     let exit = match parse(arguments, &mut console) {
-        Ok(cli) => match verb::run(&cli.verb, &mut console) {
-            Ok(exit) => exit,
-            Err(error) => console.report(&error),
-        },
+        Ok(cli) => {
+            console.choose_colour(cli.global.color);
+            match verb::run(&cli, &mut console) {
+                Ok(exit) => exit,
+                Err(error) => console.report(&error),
+            }
+        }
         Err(exit) => exit,
     };
     console.finish(exit).into()

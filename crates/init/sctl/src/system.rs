@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use muster_unit_file::fs::RealFs;
 use muster_unit_file::install::{InstallPaths, Installer, glob};
 use muster_unit_file::load::{Loader, SearchPath, UnitIndex};
-use muster_unit_file::name::{UnitName, UnitNameError, UnitType};
+use muster_unit_file::name::{UnitName, UnitType};
 use muster_unit_file::specifier::HostFacts;
 use muster_units::Host;
 use thiserror::Error;
@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::cli::Common;
 use crate::console::Console;
 use crate::host;
+use crate::names::{self, NameError, is_pattern};
 
 /// The running system, or one below a folder.
 #[derive(Debug)]
@@ -55,14 +56,8 @@ pub(crate) enum SystemError {
         text: String,
     },
     /// A name on the command line.
-    #[error("Failed to mangle unit name '{text}'")]
-    Name {
-        /// What was given.
-        text: String,
-        /// What is wrong with it.
-        #[source]
-        source: UnitNameError,
-    },
+    #[error(transparent)]
+    Name(#[from] NameError),
 }
 
 impl System {
@@ -173,28 +168,7 @@ impl System {
     /// # Errors
     /// It cannot mean any.
     pub(crate) fn unit(&self, text: &str, console: &mut Console) -> Result<UnitName, SystemError> {
-        let failed = |source| SystemError::Name {
-            text: text.to_owned(),
-            source,
-        };
-        let name = UnitName::mangle(text, UnitType::Service).map_err(failed)?;
-        let usable = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
-        if !text.starts_with('/') && !text.chars().all(usable) && !self.quiet {
-            let escaped = name.as_str();
-            let escaped = match name.as_str().rsplit_once('.') {
-                Some((stem, suffix)) if !text.ends_with(&format!(".{suffix}")) => stem,
-                _ => escaped,
-            };
-            let hint = if is_pattern(text) {
-                ""
-            } else {
-                " (maybe you should use sctl escape?)"
-            };
-            console.note(format_args!(
-                "Invalid unit name \"{text}\" escaped as \"{escaped}\"{hint}."
-            ));
-        }
-        Ok(name)
+        Ok(names::unit(text, UnitType::Service, self.quiet, console)?)
     }
 
     /// The unit that a word means to a verb that takes names, not paths and patterns.
@@ -236,10 +210,6 @@ impl System {
             .map(|text| self.plain_unit(text, verb, console))
             .collect()
     }
-}
-
-fn is_pattern(text: &str) -> bool {
-    text.contains(['*', '?', '['])
 }
 
 /// An absolute path without doubled slashes and dots.

@@ -21,6 +21,26 @@ fn the_verb_comes_first() {
         ("-pId show a", "show -pId a"),
         ("-t socket list-unit-files", "list-unit-files -t socket"),
         ("escape -p a", "escape -p a"),
+        ("-H box --no-block start a", "start -H box --no-block a"),
+        (
+            "--socket=/x -t service list-units",
+            "list-units --socket=/x -t service",
+        ),
+        ("run -t --unit=u ls -l --all", "run -t --unit=u ls -l --all"),
+        ("run ls --no-pager", "run ls --no-pager"),
+        ("--no-pager analyze blame", "analyze blame"),
+        (
+            "analyze --fuzz 1s critical-chain a",
+            "analyze critical-chain --fuzz 1s a",
+        ),
+        ("-H box analyze", "analyze -H box"),
+        (
+            "analyze calendar --iterations 3 daily",
+            "analyze calendar --iterations 3 daily",
+        ),
+        ("logs -u a -f", "logs -u a -f"),
+        ("logs -b -1 -n 5", "logs --boot=-1 -n 5"),
+        ("logs -b -u a", "logs --boot -u a"),
         ("escape -up a", "escape -u -p a"),
         ("timespan -- -1", "timespan -- -1"),
         ("--help", "--help"),
@@ -36,8 +56,9 @@ fn the_verb_comes_first() {
 fn options_without_a_meaning_for_the_verb_are_dropped() {
     for (given, expected) in [
         ("--no-pager enable a", "enable a"),
-        ("enable a --no-reload --no-ask-password -l", "enable a"),
+        ("enable a --no-ask-password -l", "enable a"),
         ("-n 5 --job-mode fail enable a", "enable a"),
+        ("list-units --runtime", "list-units"),
         ("is-enabled --runtime -f a", "is-enabled a"),
         ("is-enabled --preset-mode enable-only a", "is-enabled a"),
         ("calendar --root=/x daily", "calendar daily"),
@@ -52,14 +73,22 @@ fn options_without_a_meaning_for_the_verb_are_dropped() {
 
 #[test]
 fn what_cannot_be_meant_is_refused() {
-    for line in ["--user enable a", "enable -H box a", "enable --image=x a"] {
+    for line in ["--user enable a", "enable -M box a", "enable --image=x a"] {
         let error = arranged(line).unwrap_err();
         assert!(matches!(error, ArgumentError::Refused { .. }), "{line}");
     }
     assert_eq!(
-        arranged("start a"),
-        Err(ArgumentError::NeedsDaemon { verb: "start" })
+        arranged("suspend"),
+        Err(ArgumentError::Absent { verb: "suspend" })
     );
+    for line in [
+        "--root=/x start a",
+        "stop --root /x a",
+        "--root=/x analyze blame",
+    ] {
+        let error = arranged(line).unwrap_err();
+        assert!(matches!(error, ArgumentError::Root { .. }), "{line}");
+    }
     let message = |line: &str| arranged(line).unwrap_err().to_string();
     assert_eq!(
         message("enabel a"),

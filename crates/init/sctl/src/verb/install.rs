@@ -41,7 +41,7 @@ pub(crate) enum InstallVerbError {
     Link(#[from] LinkError),
     /// `--now`
     #[error(
-        "Option --now starts or stops units, which needs the running service manager; sctl cannot talk to it yet."
+        "Option --now starts or stops units of the running system, so it makes no sense together with --root."
     )]
     Now,
     /// A relative path means nothing in another system.
@@ -124,7 +124,12 @@ struct Request {
 
 impl Request {
     fn new(change: &cli::Change, doing: &'static str) -> Result<Self, VerbError> {
-        if change.now {
+        let other_root = change
+            .common
+            .root
+            .as_deref()
+            .is_some_and(|root| !root.is_empty());
+        if change.now && other_root {
             return Err(InstallVerbError::Now.into());
         }
         Ok(Self {

@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::VerbError;
 use crate::cli::{AskUnits, Format, ListUnitFiles};
 use crate::console::{Console, Exit};
+use crate::render::file_state_colour;
 use crate::system::System;
 
 /// Why there is no list.
@@ -187,24 +188,14 @@ fn print(
     }
     for (name, state, preset) in cells {
         let shown = format!("{state:<state_width$}");
-        let state = console.coloured(state_colour(state), &shown);
-        let preset = console.coloured(state_colour(preset), preset);
+        let state = console.coloured(file_state_colour(state), &shown);
+        let preset = console.coloured(file_state_colour(preset), preset);
         console.line(format_args!("{name:<name_width$} {state} {preset}"))?;
     }
     if legend {
         console.line(format_args!("\n{} unit files listed.", rows.len()))?;
     }
     Ok(())
-}
-
-/// Green for what starts, red for what cannot, yellow for what does not.
-fn state_colour(word: &str) -> &'static str {
-    match word {
-        "enabled" | "enabled-runtime" | "alias" => "32",
-        "masked" | "masked-runtime" | "bad" => "31",
-        "disabled" | "linked" | "linked-runtime" | "indirect" | "transient" => "33",
-        _ => "",
-    }
 }
 
 pub(super) fn is_enabled(arguments: &AskUnits, console: &mut Console) -> Result<Exit, VerbError> {

@@ -10,6 +10,7 @@ use thiserror::Error;
 use super::VerbError;
 use crate::cli::{Calendar, Times};
 use crate::console::{Console, Exit, OutputClosed};
+use crate::render::time::distance;
 
 /// Why a text is not a time.
 #[derive(Debug, Error)]
@@ -102,57 +103,14 @@ impl Clock {
 
     fn print_distance(&self, moment: Timestamp, console: &mut Console) -> Result<(), OutputClosed> {
         // Not the moment of the start: what was asked about may be "now".
-        field("From now", &distance(moment, Timestamp::now()), console)
+        let micros = |moment: Timestamp| u64::try_from(moment.as_microsecond()).unwrap_or_default();
+        let distance = distance(micros(moment), micros(Timestamp::now()));
+        field("From now", &distance, console)
     }
 }
 
 fn field(label: &str, value: &str, console: &mut Console) -> Result<(), OutputClosed> {
     console.line(format_args!("{label:>15}: {value}"))
-}
-
-/// How long ago, or how long until: `10 months 13 days ago`.
-fn distance(moment: Timestamp, now: Timestamp) -> String {
-    const SECOND: u64 = 1_000_000;
-    const MINUTE: u64 = 60 * SECOND;
-    const HOUR: u64 = 60 * MINUTE;
-    const DAY: u64 = 24 * HOUR;
-    const WEEK: u64 = 7 * DAY;
-    const MONTH: u64 = 2_629_800 * SECOND;
-    const YEAR: u64 = 31_557_600 * SECOND;
-    let span = moment.as_microsecond().abs_diff(now.as_microsecond());
-    let suffix = if moment < now { "ago" } else { "left" };
-    let count = |number: u64, word: &str| {
-        let plural = if number == 1 { "" } else { "s" };
-        format!("{number} {word}{plural}")
-    };
-    let text = match span {
-        0 => return "now".to_owned(),
-        YEAR.. => format!(
-            "{} {}",
-            count(span / YEAR, "year"),
-            count(span % YEAR / MONTH, "month")
-        ),
-        MONTH.. => format!(
-            "{} {}",
-            count(span / MONTH, "month"),
-            count(span % MONTH / DAY, "day")
-        ),
-        WEEK.. => format!(
-            "{} {}",
-            count(span / WEEK, "week"),
-            count(span % WEEK / DAY, "day")
-        ),
-        _ if span >= 2 * DAY => count(span / DAY, "day"),
-        _ if span >= 25 * HOUR => format!("1 day {}h", (span - DAY) / HOUR),
-        _ if span >= 6 * HOUR => format!("{}h", span / HOUR),
-        HOUR.. => format!("{}h {}min", span / HOUR, span % HOUR / MINUTE),
-        _ if span >= 5 * MINUTE => format!("{}min", span / MINUTE),
-        MINUTE.. => format!("{}min {}s", span / MINUTE, span % MINUTE / SECOND),
-        SECOND.. => format!("{}s", span / SECOND),
-        1000.. => format!("{}ms", span / 1000),
-        _ => format!("{span}us"),
-    };
-    format!("{text} {suffix}")
 }
 
 /// Says under which other verb a text would make sense.
@@ -305,32 +263,4 @@ pub(super) fn timestamp(arguments: &Times, console: &mut Console) -> Result<Exit
             Ok(())
         },
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn distances_are_told_in_at_most_two_units() {
-        let now = Timestamp::from_second(1_800_000_000).unwrap();
-        for (seconds, text) in [
-            (0, "now"),
-            (59, "59s left"),
-            (-61, "1min 1s ago"),
-            (301, "5min left"),
-            (3600 + 120, "1h 2min left"),
-            (7 * 3600 + 120, "7h left"),
-            (26 * 3600, "1 day 2h left"),
-            (-3 * 86_400, "3 days ago"),
-            (8 * 86_400, "1 week 1 day left"),
-            (31 * 86_400, "1 month 0 days left"),
-            (-400 * 86_400, "1 year 1 month ago"),
-        ] {
-            let moment = Timestamp::from_second(1_800_000_000 + seconds).unwrap();
-            assert_eq!(distance(moment, now), text, "{seconds}");
-        }
-        let near = Timestamp::from_microsecond(1_800_000_000_000_500).unwrap();
-        assert_eq!(distance(near, now), "500us left");
-    }
 }

@@ -60,8 +60,20 @@ pub(crate) enum VerifyError {
 
 pub(super) fn verify(arguments: &Verify, console: &mut Console) -> Result<Exit, VerbError> {
     let system = System::open(&arguments.common)?;
-    let machine = system.machine();
     let (names, folders) = named(&arguments.units, &system)?;
+    let recursive = arguments.recursive_errors;
+    Ok(check(&system, &names, &folders, recursive, console))
+}
+
+/// Checks units, of which some folders may have files that come before all others.
+pub(super) fn check(
+    system: &System,
+    names: &[UnitName],
+    folders: &[String],
+    recursive: Option<RecursiveErrors>,
+    console: &mut Console,
+) -> Exit {
+    let machine = system.machine();
     let system_path = SearchPath::system();
     let path = SearchPath::new(folders.iter().map(String::as_str).chain(system_path.iter()));
     let mut loader = system.loader_with(path);
@@ -70,26 +82,26 @@ pub(super) fn verify(arguments: &Verify, console: &mut Console) -> Result<Exit, 
         &machine,
     );
     let mut report = Report {
-        system: &system,
+        system,
         console,
         failed: false,
         warned: false,
     };
-    let depth = match arguments.recursive_errors {
+    let depth = match recursive {
         Some(RecursiveErrors::No) => 0,
         Some(RecursiveErrors::One) => 1,
         Some(RecursiveErrors::Yes) | None => usize::MAX,
     };
-    for (name, level) in needed(&graph, &names, depth) {
+    for (name, level) in needed(&graph, names, depth) {
         report.files(&mut loader, &name, level == 0);
     }
-    let alone = arguments.recursive_errors == Some(RecursiveErrors::No);
+    let alone = recursive == Some(RecursiveErrors::No);
     let rehearsal = (!alone).then(|| Rehearsal::new(&graph));
-    for name in &names {
+    for name in names {
         report.unit(&graph, loader.fs(), name, rehearsal.as_ref());
     }
-    let failed = report.failed || (report.warned && arguments.recursive_errors.is_some());
-    Ok(if failed { Exit::Failure } else { Exit::Success })
+    let failed = report.failed || (report.warned && recursive.is_some());
+    if failed { Exit::Failure } else { Exit::Success }
 }
 
 /// The units that words on the command line mean, and folders to find them in first.

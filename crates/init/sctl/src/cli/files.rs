@@ -1,39 +1,8 @@
-//! The command line, as clap sees it.
-//!
-//! Every verb lists the options that mean something to it. Options that another verb has, or that
-//! `systemctl` has and that change nothing here, are taken out by [`crate::arguments`] first.
+//! Verbs that work on files: what they say, what is enabled, how units depend on each other.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
-/// Look at and change units: what they say, what is enabled, how they depend on each other.
-#[derive(Debug, Parser)]
-#[command(
-    name = "sctl",
-    version,
-    subcommand_required = true,
-    arg_required_else_help = true,
-    disable_help_subcommand = true,
-    infer_long_args = true,
-    after_help = "A unit may be named without its type: `sctl enable ssh` means ssh.service.\n\
-                  Verbs and options are those of systemctl, systemd-analyze and systemd-escape.\n\
-                  `sctl VERB --help` explains one verb."
-)]
-pub(crate) struct Cli {
-    /// What to do.
-    #[command(subcommand)]
-    pub(crate) verb: Verb,
-}
-
-/// What every verb that reads units has.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Common {
-    /// Work on the system below this folder instead of the running one.
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) root: Option<String>,
-    /// Leave out remarks; is-enabled and get-default print nothing at all.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-}
+use super::{AskUnits, Common, Format};
 
 /// What verbs that change links have.
 #[derive(Debug, Clone, Args)]
@@ -46,9 +15,12 @@ pub(crate) struct Change {
     /// Replace links that are in the way.
     #[arg(short, long)]
     pub(crate) force: bool,
-    /// Also start or stop the units (refused: this needs the daemon).
-    #[arg(long, hide = true)]
+    /// Also start (enable, reenable) or stop (disable, mask) the units.
+    #[arg(long)]
     pub(crate) now: bool,
+    /// Do not have the running manager read unit files again.
+    #[arg(long)]
+    pub(crate) no_reload: bool,
 }
 
 /// A change of some units.
@@ -96,18 +68,6 @@ pub(crate) enum Mode {
     DisableOnly,
 }
 
-/// How lists and properties are printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people.
-    #[default]
-    Short,
-    /// JSON in one line.
-    Json,
-    /// JSON in many lines.
-    JsonPretty,
-}
-
 /// Presets of some units.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Preset {
@@ -126,16 +86,6 @@ pub(crate) struct PresetAll {
     /// Which half of the presets to carry out.
     #[arg(long, value_enum, default_value_t, hide_default_value = true)]
     pub(crate) preset_mode: Mode,
-}
-
-/// A question about some units.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct AskUnits {
-    #[command(flatten)]
-    pub(crate) common: Common,
-    /// Names of units.
-    #[arg(required = true, value_name = "UNIT")]
-    pub(crate) units: Vec<String>,
 }
 
 /// The new default target.
@@ -170,33 +120,6 @@ pub(crate) struct ListUnitFiles {
     /// Only units whose names fit one of these shell patterns.
     #[arg(value_name = "PATTERN")]
     pub(crate) patterns: Vec<String>,
-}
-
-/// Properties of units.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Show {
-    #[command(flatten)]
-    pub(crate) common: Common,
-    /// Only these properties.
-    #[arg(
-        short = 'p',
-        long = "property",
-        value_name = "NAME",
-        value_delimiter = ','
-    )]
-    pub(crate) properties: Vec<String>,
-    /// The same as --value --property=NAME.
-    #[arg(short = 'P', value_name = "NAME", value_delimiter = ',', hide = true)]
-    pub(crate) value_properties: Vec<String>,
-    /// Print values without the names of the properties.
-    #[arg(long)]
-    pub(crate) value: bool,
-    /// Print empty properties too.
-    #[arg(short, long)]
-    pub(crate) all: bool,
-    /// Names of units.
-    #[arg(required = true, value_name = "UNIT")]
-    pub(crate) units: Vec<String>,
 }
 
 /// A tree of dependencies.
@@ -315,9 +238,9 @@ pub(crate) struct Escape {
     pub(crate) texts: Vec<String>,
 }
 
-/// What can be done without the daemon.
+/// What can be done without the running manager.
 #[derive(Debug, Clone, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum FileVerb {
     /// List unit files and whether they are enabled
     ListUnitFiles(ListUnitFiles),
     /// Have units started with the machine, as their [Install] sections say
@@ -353,8 +276,6 @@ pub(crate) enum Verb {
     SetDefault(SetDefault),
     /// Print the files of units
     Cat(AskUnits),
-    /// Print the properties of units
-    Show(Show),
     /// Draw what units need, or who needs them
     ListDependencies(ListDependencies),
     /// Check unit files for mistakes

@@ -1,0 +1,43 @@
+//! Entries on their way to the console.
+
+use muster_journal::Entry;
+
+use super::format::{Record, Shape};
+use crate::console::{Console, OutputClosed};
+
+/// Prints entries and remembers the last one.
+pub(super) struct Sink<'a> {
+    shape: Shape,
+    console: &'a mut Console,
+    last: Option<String>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn new(shape: Shape, console: &'a mut Console) -> Self {
+        Self {
+            shape,
+            console,
+            last: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Prints an entry. One that is damaged is printed as far as it can be read.
+    pub(super) fn print(&mut self, entry: &Entry) -> Result<(), OutputClosed> {
+        let record = Record::of(entry);
+        self.buffer.clear();
+        self.shape.print(&record, &mut self.buffer);
+        self.last = Some(record.cursor);
+        self.console.bytes(&self.buffer)
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), OutputClosed> {
+        self.console.flush()
+    }
+
+    /// The cursor of the last entry that was printed.
+    pub(super) fn last_cursor(&self) -> Option<String> {
+        self.last.clone()
+    }
+}
