@@ -80,7 +80,7 @@ impl Check<'_> {
     }
 
     fn words(&self, expected: &'static str) -> Result<Vec<String>, EvaluateConditionError> {
-        Words::new(self.parameter, WordRules::PLAIN)
+        Words::new(self.parameter, WordRules::LIST)
             .map(|word| word.map_err(|_| self.bad_parameter(expected)))
             .collect()
     }
