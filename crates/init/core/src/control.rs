@@ -29,6 +29,7 @@ mod status;
 mod transient;
 mod why;
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -37,9 +38,10 @@ use std::time::Duration;
 
 use muster_control::manager::{Change, JobGone};
 use muster_engine::event::Answer;
-use muster_engine::ids::{JobId, RequestId, Time, UnitId};
+use muster_engine::ids::{Clock, JobId, RequestId, Time, UnitId};
 use muster_engine::job::{JobResult, JobType};
 use muster_engine::protocol::ActiveState;
+use muster_unit_file::name::UnitName;
 use muster_varlink::{ReplyError, Server, ServerOptions};
 
 use crate::core::{Core, CoreError};
@@ -53,6 +55,8 @@ use transient::Transients;
 const KEY: &str = "control";
 /// Connections that wait to be accepted while core is away.
 const BACKLOG: i32 = 4096;
+/// Calls that are answered before anything else has its turn.
+const CALLS_PER_TURN: usize = 16;
 /// Each core's numbers of events begin so many after those of the core before.
 const EPOCH_BITS: u32 = 32;
 
@@ -65,6 +69,10 @@ pub(crate) struct Control {
     subscribers: Vec<Subscriber>,
     pub(crate) transients: Transients,
     exit_code: u8,
+    /// When this core opened its socket.
+    began: Clock,
+    /// Whether units are enabled, as far as somebody asked since the last reload.
+    file_states: HashMap<UnitName, status::FileState>,
     /// The machine's state as subscribers were last told.
     told_state: &'static str,
 }
@@ -101,12 +109,17 @@ impl Core {
                 listener
             }
         };
-        let server = Server::new(listener, ServerOptions::default())
-            .map_err(|error| failed(io::Error::other(error)))?;
+        let options = ServerOptions {
+            calls_per_turn: CALLS_PER_TURN,
+            ..ServerOptions::default()
+        };
+        let server =
+            Server::new(listener, options).map_err(|error| failed(io::Error::other(error)))?;
         self.platform
             .watch(server.as_fd(), Token::Control, false)
             .map_err(failed)?;
         self.control.server = Some(server);
+        self.control.began = self.now();
         let epoch = u64::from(self.memory.recoveries) << EPOCH_BITS;
         self.control.log.begin(epoch);
         self.restore_transients(kept);
@@ -132,6 +145,7 @@ impl Core {
 
     /// Everything that came in is applied: replies go out, and calls that waited for that are answered.
     pub(crate) fn control_settled(&mut self) {
+        self.release_stdio();
         self.forget_ended_transients();
         if !self.control.subscribers.is_empty() {
             self.note_machine_state();
@@ -225,6 +239,7 @@ impl Core {
 
     /// Unit files were read again.
     pub(crate) fn control_reloaded(&mut self) {
+        self.control.file_states.clear();
         self.note(Change::Reloaded {});
     }
 

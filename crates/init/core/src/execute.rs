@@ -4,8 +4,8 @@ pub(crate) mod activation;
 pub(crate) mod cgroups;
 mod machine;
 mod notifications;
-mod process;
-mod stored;
+pub(crate) mod process;
+pub(crate) mod stored;
 
 use muster_engine::event::{Action, Do, What};
 use muster_engine::ids::{ActionId, InvocationId, UnitId};

@@ -228,6 +228,23 @@ impl<F: UnitFs> UnitTable<F> {
         done
     }
 
+    /// Reads one unit's files again and gives it as the engine takes it in; nothing if it has not changed.
+    pub fn reload_one(&mut self, name: &UnitName) -> Vec<LoadedUnit> {
+        self.loader.rescan();
+        let fingerprint = self.known.get(name).map(|known| known.fingerprint);
+        let unit = match fingerprint {
+            Some(fingerprint) => self.loader.load_if_changed(name, fingerprint),
+            None => Some(self.loader.load(name)),
+        };
+        match unit {
+            Some(unit) => {
+                let name = self.keep(unit).name.clone();
+                self.specs(vec![name])
+            }
+            None => Vec::new(),
+        }
+    }
+
     fn is_from_kernel(&self, name: &UnitName) -> bool {
         name.unit_type() == UnitType::Mount
             && name.to_path().is_ok_and(|place| {

@@ -264,6 +264,12 @@ impl Connection {
         Some((self.last_call, call))
     }
 
+    /// Whether the call of this number waits for a reply.
+    #[must_use]
+    pub fn is_open(&self, call: u64) -> bool {
+        self.open.is_some_and(|open| open.number == call)
+    }
+
     /// Queues a reply to the call of this number. To a call that wants none, nothing is sent.
     ///
     /// # Errors

@@ -225,6 +225,13 @@ impl Server {
         Ok(())
     }
 
+    /// Whether somebody still waits for replies to this call.
+    #[must_use]
+    pub fn is_open(&self, call: CallId) -> bool {
+        let slot = self.connections.get(&call.connection);
+        slot.is_some_and(|slot| slot.connection.is_open(call.number))
+    }
+
     /// How many bytes wait to be read by who made this call; `None` if it is gone.
     #[must_use]
     pub fn queued_bytes(&self, call: CallId) -> Option<usize> {

@@ -4,6 +4,7 @@ use muster_control::manager::{DESCRIPTION, INTERFACE, SubscribeCall, method};
 use muster_varlink::service::{Offered, ServiceError, ServiceInfo};
 use muster_varlink::{CallId, CallMode, IncomingCall, Reply};
 
+use super::Control;
 use super::events::Subscriber;
 use super::fault::Fault;
 use crate::core::Core;
@@ -45,7 +46,11 @@ const METHODS: &[(&str, Right, Handler)] = &[
     (method::CLEAN, Right::Change, Core::clean),
     (method::RESET_FAILED, Right::Change, Core::reset_failed),
     (method::SET_PROPERTY, Right::Change, Core::set_property),
-    (method::START_TRANSIENT, Right::Change, Core::start_transient),
+    (
+        method::START_TRANSIENT,
+        Right::Change,
+        Core::start_transient,
+    ),
     (method::RELOAD, Right::Change, Core::reload_by_request),
     (method::REEXEC, Right::Change, Core::reexec),
     (method::MACHINE, Right::Read, Core::machine_status),
@@ -101,10 +106,20 @@ impl Core {
         if call.mode != CallMode::More {
             return Err(ServiceError::ExpectedMore.into());
         }
-        match Subscriber::new(call.id, wanted, &self.control.log) {
-            Some(subscriber) => self.control.subscribers.push(subscriber),
-            None => return Err(Fault::invalid("units", "Too many patterns.")),
-        }
+        let Some(subscriber) = Subscriber::new(call.id, wanted, &self.control.log) else {
+            return Err(Fault::invalid("units", "Too many patterns."));
+        };
+        let Control {
+            server: Some(server),
+            subscribers,
+            ..
+        } = &mut self.control
+        else {
+            return Ok(None);
+        };
+        // Those who have gone are noticed at the next event; there may be none for long.
+        subscribers.retain(|subscriber| server.is_open(subscriber.call));
+        subscribers.push(subscriber);
         Ok(None)
     }
 }
@@ -123,7 +138,10 @@ mod tests {
             .filter_map(|rest| rest.split('(').next())
             .map(|name| format!("{INTERFACE}.{name}"))
             .collect();
-        let there: BTreeSet<String> = METHODS.iter().map(|(name, ..)| (*name).to_owned()).collect();
+        let there: BTreeSet<String> = METHODS
+            .iter()
+            .map(|(name, ..)| (*name).to_owned())
+            .collect();
         assert_eq!(described, there);
         assert_eq!(there.len(), METHODS.len());
     }
@@ -138,7 +156,13 @@ mod tests {
         assert_eq!(
             open,
             [
-                "WaitJob", "ListJobs", "ListUnits", "Status", "Show", "Why", "Machine",
+                "WaitJob",
+                "ListJobs",
+                "ListUnits",
+                "Status",
+                "Show",
+                "Why",
+                "Machine",
                 // Changing it is refused by the method itself.
                 "Environment",
                 "Subscribe",

@@ -29,12 +29,18 @@ pub(super) fn is_listed(record: &UnitRecord, wanted: &ListUnitsCall) -> bool {
         patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, &record.name))
     };
     let of_type = || {
-        let suffix = record.name.rsplit_once('.').map_or("", |(_, suffix)| suffix);
+        let suffix = record
+            .name
+            .rsplit_once('.')
+            .map_or("", |(_, suffix)| suffix);
         wanted.types.is_empty() || wanted.types.iter().any(|kind| kind == suffix)
     };
     let in_state = || {
         let states = [record.load.as_str(), active.as_str(), sub];
-        wanted.states.iter().any(|state| states.contains(&state.as_str()))
+        wanted
+            .states
+            .iter()
+            .any(|state| states.contains(&state.as_str()))
     };
     let shown = if wanted.states.is_empty() {
         wanted.all || active != ActiveState::Inactive || record.job.is_some()
@@ -53,7 +59,9 @@ pub(super) fn row(
 ) -> UnitRow {
     let record = engine.unit(id);
     let spec = record.spec.as_deref();
-    let description = spec.map(|spec| &*spec.description).filter(|text| !text.is_empty());
+    let description = spec
+        .map(|spec| &*spec.description)
+        .filter(|text| !text.is_empty());
     let job = engine.job_of(id);
     let times = &record.times;
     UnitRow {
@@ -117,7 +125,9 @@ fn paths(config: &UnitConfig) -> Vec<PathView> {
 /// When a timer fires and fired, on both clocks, whichever of its lines comes first.
 fn timer_view(timer: &Timer, now: Clock) -> TimerView {
     let by_monotonic = timer.next.map(|at| at.since(now.monotonic));
-    let by_calendar = timer.next_real.map(|at| u64::try_from(at.saturating_sub(now.real)).unwrap_or(0));
+    let by_calendar = timer
+        .next_real
+        .map(|at| u64::try_from(at.saturating_sub(now.real)).unwrap_or(0));
     let wait = by_monotonic.into_iter().chain(by_calendar).min();
     let real_now = u64::try_from(now.real).unwrap_or(0);
     TimerView {
@@ -126,7 +136,10 @@ fn timer_view(timer: &Timer, now: Clock) -> TimerView {
             monotonic: now.monotonic.0.saturating_add(wait),
         }),
         last: Moment {
-            real: timer.fired_real.and_then(|at| u64::try_from(at).ok()).unwrap_or(0),
+            real: timer
+                .fired_real
+                .and_then(|at| u64::try_from(at).ok())
+                .unwrap_or(0),
             monotonic: timer.fired.map_or(0, |at| at.0),
         },
     }

@@ -79,7 +79,7 @@ impl Core {
         }
     }
 
-    pub(super) fn drop_descriptors(&mut self, unit: UnitId, name: Option<&str>) {
+    pub(crate) fn drop_descriptors(&mut self, unit: UnitId, name: Option<&str>) {
         let Some(kept) = self.activation.stored.by_unit.get_mut(&unit) else {
             return;
         };
