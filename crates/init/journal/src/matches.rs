@@ -43,7 +43,7 @@ impl Matches {
     /// Adds a condition, `NAME=value`.
     pub fn add(&mut self, value: &[u8]) -> &mut Self {
         let name = value.split(|byte| *byte == b'=').next().unwrap_or_default();
-        if self.groups.is_empty() || std::mem::take(&mut self.start_group) {
+        if std::mem::take(&mut self.start_group) || self.groups.is_empty() {
             self.groups.push(Vec::new());
             self.start_alternative = true;
         }

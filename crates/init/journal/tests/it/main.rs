@@ -1,5 +1,7 @@
 //! Tests of the crate as its users see it, beside systemd's own tools.
 
+mod hostile;
 mod kill;
+mod properties;
 mod round_trip;
 mod support;

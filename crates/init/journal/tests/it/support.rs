@@ -148,7 +148,20 @@ impl Rotating {
         }
     }
 
+    /// Closes the file and takes it again, as a new process would.
+    pub(crate) fn reopen(&mut self) {
+        if self.writer.n_entries() == 0 {
+            return;
+        }
+        self.writer.sync().expect("sync");
+        self.writer =
+            JournalWriter::open(&self.dir.join("system.journal"), &self.options).expect("take");
+    }
+
     pub(crate) fn rotate(&mut self) {
+        if self.writer.n_entries() == 0 {
+            return;
+        }
         let path = self.dir.join("system.journal");
         let spare = self.dir.join("spare");
         let numbers = self.writer.seqnums();
