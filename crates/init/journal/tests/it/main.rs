@@ -2,6 +2,7 @@
 
 mod hostile;
 mod kill;
+mod peer;
 mod properties;
 mod round_trip;
 mod support;
