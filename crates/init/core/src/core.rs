@@ -16,6 +16,7 @@ use muster_handover::FromInit;
 use muster_unit_file::fs::RealFs;
 use muster_unit_file::name::UnitName;
 
+use crate::context::machine::Machine;
 use crate::control::Control;
 use crate::execute::activation::Activation;
 use crate::journal_feed::Logs;
@@ -88,6 +89,8 @@ pub struct Core {
     pub(crate) engine: EngineState,
     pub(crate) memory: Memory,
     pub(crate) units: UnitTable<RealFs>,
+    /// Files and accounts, for the settings of processes.
+    pub(crate) machine: Box<dyn Machine>,
     pub(crate) logs: Logs,
     pub(crate) control: Control,
     pub(crate) activation: Activation,

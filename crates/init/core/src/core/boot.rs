@@ -13,6 +13,7 @@ use muster_units::Host;
 use muster_units::convert::Moments;
 
 use super::{BEGUN, Core, CoreError};
+use crate::context::machine::RealMachine;
 use crate::control::Control;
 use crate::execute::activation::Activation;
 use crate::journal_feed::Logs;
@@ -49,6 +50,7 @@ impl Core {
             engine: EngineState::new(),
             memory: Memory::default(),
             units: UnitTable::new(loader, host, moments),
+            machine: Box::new(RealMachine::new(&options.root)),
             logs: Logs::new(options.console),
             control: Control::default(),
             activation: Activation::default(),

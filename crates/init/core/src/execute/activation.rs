@@ -81,9 +81,6 @@ impl Core {
     /// Brings what unit files may refer to (facts, mounts) up to date before they are read.
     pub(crate) fn refresh_host(&mut self) {}
 
-    /// Removes the folders that a run of a unit had for itself.
-    pub(crate) fn remove_run_folders(&mut self, _unit: UnitId) {}
-
     /// Sets up what is watched from the first moment on: mounts, swaps, devices, the clock.
     pub(crate) fn begin_activation(&mut self) {}
 

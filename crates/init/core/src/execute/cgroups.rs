@@ -123,6 +123,7 @@ impl Core {
         // One that still has processes stays; whoever starts the unit again finds it.
         self.platform.remove_cgroup(&path);
         self.close_stream(unit);
+        self.remove_run_folders(unit, true);
     }
 }
 

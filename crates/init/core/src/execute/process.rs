@@ -90,11 +90,13 @@ impl Core {
         // Descriptors are borrowed from tables that live as long as this call.
         let mut descriptors: Vec<BorrowedFd<'_>> = Vec::new();
         let mut passed: Vec<&str> = Vec::new();
+        let mut sockets = 0;
         if is_main {
             for listen in self.activation.passed_to(unit) {
                 descriptors.push(listen.0);
                 passed.push(listen.1);
             }
+            sockets = passed.len();
             for stored in self.activation.stored.of(unit) {
                 descriptors.push(stored.fd.as_fd());
                 passed.push(&stored.name);
@@ -133,21 +135,34 @@ impl Core {
             _ => None,
         };
         let remote = self.activation.remote_of(unit);
+        let log_identity = log.and_then(|at| {
+            let stat = rustix::fs::fstat(descriptors.get(usize::from(at))?).ok()?;
+            Some((stat.st_dev, stat.st_ino))
+        });
         let facts = Facts {
+            host: self.units.host(),
             environment: &self.memory.environment,
             invocation,
             main_pid,
             notify_socket: may_notify.then_some(&*notify_path),
             watchdog: watchdog_of(&config, role),
             passed: &passed,
+            sockets,
+            descriptors: u16::try_from(descriptors.len()).unwrap_or(u16::MAX),
             log,
+            log_identity,
             connection,
             stdio,
             ended,
             remote: remote.as_ref().map(|(address, port)| (&**address, *port)),
             trigger: None,
         };
-        let built = context::build(&config, &command, reference.kind, &facts)?;
+        let machine = &mut *self.machine;
+        let built = context::build(&config, &command, reference.kind, &facts, machine)?;
+        context::make_folders(&built.folders, machine)?;
+        if let Some(added) = &built.added {
+            descriptors.push(added.as_fd());
+        }
         let launch = Launch {
             context: &built.context,
             descriptors: &descriptors,
@@ -224,11 +239,23 @@ impl Core {
         }
     }
 
+    /// Removes the folders that a run of a unit had for itself.
+    pub(crate) fn remove_run_folders(&mut self, unit: UnitId, another_run: bool) {
+        let Some(name) = self.name_of(unit) else {
+            return;
+        };
+        let config = self.units.config(&name);
+        let (host, machine) = (self.units.host(), &mut *self.machine);
+        for remark in context::remove_folders(&config, host, another_run, machine) {
+            self.say(Severity::Warning, Some(unit), &remark);
+        }
+    }
+
     /// Throws away what a run leaves behind.
     pub(super) fn release_resources(&mut self, unit: UnitId) {
         self.control.forget_stdio(unit);
         self.activation.forget_connection(unit);
-        self.remove_run_folders(unit);
+        self.remove_run_folders(unit, false);
     }
 }
 

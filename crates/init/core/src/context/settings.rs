@@ -1,0 +1,91 @@
+//! How a process shares the machine: limits, scheduling, memory.
+
+use muster_exec::{ExecContext, IoPriority, Limit, Scheduler};
+use muster_unit_file::config::{IoClass, SchedulingPolicy, UnitConfig};
+use muster_unit_file::value::rlimit::{Resource, ResourceLimit};
+
+/// What the kernel takes if only a class or only a level is said.
+const DEFAULT_IO_LEVEL: u8 = 4;
+
+pub(super) fn apply(config: &UnitConfig, defaults: &[ResourceLimit], context: &mut ExecContext) {
+    let exec = &config.exec;
+    let scheduling = &exec.scheduling;
+    context.umask = exec.umask.0;
+    context.ignore_sigpipe = exec.ignore_sigpipe;
+    context.limits = limits(&exec.limits, defaults);
+    context.nice = scheduling.nice.map(|nice| nice.0);
+    context.oom_score_adjust = scheduling.oom_score_adjust.map(|score| score.0);
+    context.coredump_filter = scheduling.coredump_filter.map(|filter| filter.0);
+    context.timer_slack = scheduling.timer_slack.map(|slack| slack.0);
+    let has_policy = scheduling.policy.is_some()
+        || scheduling.priority.is_some()
+        || scheduling.reset_on_fork;
+    context.scheduler = has_policy.then(|| Scheduler {
+        policy: policy(scheduling.policy.unwrap_or_default()),
+        priority: scheduling.priority.map_or(0, |priority| priority.0),
+        reset_on_fork: scheduling.reset_on_fork,
+    });
+    let has_io = scheduling.io_class.is_some() || scheduling.io_priority.is_some();
+    context.io_priority = has_io.then(|| IoPriority {
+        class: io_class(scheduling.io_class.unwrap_or(IoClass::BestEffort)),
+        level: scheduling.io_priority.map_or(DEFAULT_IO_LEVEL, |level| level.0),
+    });
+    let processors = scheduling.affinity.cpus.iter();
+    context.processors = processors.filter_map(|number| u16::try_from(number).ok()).collect();
+}
+
+/// What the unit says, and the manager's defaults for what it does not.
+fn limits(stated: &[ResourceLimit], defaults: &[ResourceLimit]) -> Vec<Limit> {
+    let is_stated = |limit: &&ResourceLimit| {
+        let resource = limit.resource;
+        stated.iter().any(|stated| stated.resource == resource)
+    };
+    let defaults = defaults.iter().filter(|limit| !is_stated(limit));
+    let all = stated.iter().chain(defaults);
+    all.map(|limit| Limit {
+        resource: resource(limit.resource),
+        soft: limit.soft,
+        hard: limit.hard,
+    })
+    .collect()
+}
+
+fn policy(policy: SchedulingPolicy) -> i32 {
+    match policy {
+        SchedulingPolicy::Other => libc::SCHED_OTHER,
+        SchedulingPolicy::Fifo => libc::SCHED_FIFO,
+        SchedulingPolicy::RoundRobin => libc::SCHED_RR,
+        SchedulingPolicy::Batch => libc::SCHED_BATCH,
+        SchedulingPolicy::Idle => libc::SCHED_IDLE,
+    }
+}
+
+fn io_class(class: IoClass) -> u8 {
+    match class {
+        IoClass::None => 0,
+        IoClass::Realtime => 1,
+        IoClass::BestEffort => 2,
+        IoClass::Idle => 3,
+    }
+}
+
+fn resource(resource: Resource) -> u32 {
+    match resource {
+        Resource::Cpu => libc::RLIMIT_CPU,
+        Resource::Fsize => libc::RLIMIT_FSIZE,
+        Resource::Data => libc::RLIMIT_DATA,
+        Resource::Stack => libc::RLIMIT_STACK,
+        Resource::Core => libc::RLIMIT_CORE,
+        Resource::Rss => libc::RLIMIT_RSS,
+        Resource::Nofile => libc::RLIMIT_NOFILE,
+        Resource::As => libc::RLIMIT_AS,
+        Resource::Nproc => libc::RLIMIT_NPROC,
+        Resource::Memlock => libc::RLIMIT_MEMLOCK,
+        Resource::Locks => libc::RLIMIT_LOCKS,
+        Resource::Sigpending => libc::RLIMIT_SIGPENDING,
+        Resource::Msgqueue => libc::RLIMIT_MSGQUEUE,
+        Resource::Nice => libc::RLIMIT_NICE,
+        Resource::Rtprio => libc::RLIMIT_RTPRIO,
+        Resource::Rttime => libc::RLIMIT_RTTIME,
+    }
+}

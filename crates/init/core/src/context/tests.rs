@@ -1,0 +1,1 @@
+//! Contexts on a machine that is made up.
