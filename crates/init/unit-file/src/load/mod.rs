@@ -372,6 +372,9 @@ pub fn apply_file(
     }
 }
 
+/// The folder of units that a manager makes by request, whatever lies above it.
+const TRANSIENT_FOLDER: &str = "transient";
+
 /// Fills in what the name says, and checks the whole.
 fn finish(config: &mut UnitConfig, diagnostics: &mut Diagnostics) {
     let path = config
@@ -384,9 +387,12 @@ fn finish(config: &mut UnitConfig, diagnostics: &mut Diagnostics) {
         UnitKind::Automount(automount) if automount.r#where.is_none() => automount.r#where = path,
         _ => {}
     }
-    // A scope without a file is fine, one with a file is refused by the checks below.
-    let transient = config.fragment.is_none() && config.drop_ins.is_empty();
-    if transient && matches!(config.kind, UnitKind::Scope(_)) {
+    // A scope that the manager made is fine, one with a file of somebody else's is refused by the checks below.
+    let made = match config.fragment.as_deref() {
+        Some(path) => path.rsplit('/').nth(1) == Some(TRANSIENT_FOLDER),
+        None => config.drop_ins.is_empty(),
+    };
+    if made && matches!(config.kind, UnitKind::Scope(_)) {
         return;
     }
     if let Err(reason) = verify(config) {
