@@ -1,8 +1,10 @@
 //! Tests of the crate as its users see it, beside systemd's own tools.
 
+mod follow;
 mod hostile;
 mod kill;
 mod peer;
+mod power;
 mod properties;
 mod round_trip;
 mod support;
