@@ -1,7 +1,9 @@
 //! A core that does as it is told, for tests of `muster-init`.
 //!
 //! `fake-core FOLDER` reports on its output what init hands over and says, one line each, and takes commands as
-//! datagrams on the socket `FOLDER/control`. If `FOLDER/manual` exists, it adopts only when told to.
+//! datagrams on the socket `FOLDER/control`. If `FOLDER/manual` exists, it adopts only when told to. If
+//! `FOLDER/script` exists, its lines are obeyed first.
+//! Without an argument the folder is `/fake`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -32,7 +34,7 @@ fn main() -> Outcome<ExitCode> {
     let folder = arguments
         .iter()
         .find(|argument| !argument.starts_with("--"));
-    let folder = Path::new(folder.ok_or("no folder")?);
+    let folder = Path::new(folder.map_or("/fake", String::as_str));
 
     let (link, begun) = CoreLink::take_from_env()?;
     let exits: Vec<String> = begun
@@ -69,6 +71,12 @@ fn main() -> Outcome<ExitCode> {
         println!("adopted");
     }
     println!("ready");
+    for command in std::fs::read_to_string(folder.join("script"))
+        .unwrap_or_default()
+        .lines()
+    {
+        core.obey(command)?;
+    }
     loop {
         core.wait(&control)?;
         core.receive()?;
@@ -139,6 +147,7 @@ impl Core {
             "drop" => self.link()?.drop_prefix(rest)?,
             "check" => println!("checked {}", self.check()?),
             "spawn" => println!("spawned {}", spawn(rest)?),
+            "run" => run(rest)?,
             "kill" => kill_process(getpid(), signal(rest)?)?,
             "hang" => loop {
                 std::thread::park();
@@ -193,6 +202,13 @@ impl Core {
         }
         Ok(right)
     }
+}
+
+/// Runs a shell command to its end.
+fn run(command: &str) -> Outcome<()> {
+    let status = Command::new("/bin/sh").arg("-c").arg(command).status()?;
+    println!("{command:?} {status}");
+    Ok(())
 }
 
 fn named_file(name: String) -> io::Result<(String, OwnedFd)> {

@@ -27,7 +27,7 @@ fn first_process(core: &Path, options: &[&str]) -> Rig {
 #[test]
 fn pid_one_reaps_keeps_and_ends_with_a_code() {
     muster_lab::require!(Root, Tool("unshare"));
-    let mut rig = first_process(&fake_core(), &["single"]);
+    let mut rig = first_process(&fake_core(), &["single", "--shutdown-timeout", "0.3"]);
     let begun = rig.wait_for_core();
     assert_eq!(field(&begun, "supervised"), "false");
     rig.order("store 100 a");

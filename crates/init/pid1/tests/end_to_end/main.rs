@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 mod first_process;
+mod machine;
 mod rig;
 mod supervise;

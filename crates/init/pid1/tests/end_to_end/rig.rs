@@ -125,10 +125,14 @@ pub(crate) fn field<'a>(line: &'a str, name: &str) -> &'a str {
     value.split(' ').next().unwrap()
 }
 
-/// How many descriptors a process has open.
-pub(crate) fn open_files(pid: i32) -> usize {
-    std::fs::read_dir(format!("/proc/{pid}/fd"))
-        .unwrap()
+/// How many of a process's descriptors are of something that `wanted` accepts.
+pub(crate) fn open_files(pid: i32, wanted: impl Fn(&str) -> bool) -> usize {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let targets = entries
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets
+        .filter(|target| wanted(&target.to_string_lossy()))
         .count()
 }
 
