@@ -11,14 +11,15 @@ use crate::machine::{Binaries, BinariesError, Build, Machine, MachineBuilder, Ma
 /// What `sctl` speaks to.
 pub const CONTROL_SOCKET: &str = "/run/muster/io.muster.Manager";
 const INIT: &str = "/usr/lib/muster/muster-init";
-const PROGRAMS: &[(&str, &str)] = &[
+/// What a running Muster consists of, as `(package, program)`.
+pub const PROGRAMS: &[(&str, &str)] = &[
     ("muster-init", "muster-init"),
     ("muster-core", "muster-core"),
     ("muster-logd", "muster-logd"),
     ("muster-sctl", "sctl"),
 ];
-/// Where a guest, whose `/usr` is the host's, has Muster's files.
-const GUEST_PROGRAMS: &str = "/lab/muster";
+/// Where a guest, whose `/usr` is the host's, has Muster's programs.
+pub const GUEST_PROGRAMS: &str = "/lab/muster";
 const GUEST_UNITS: &str = "/lab/units";
 const GUEST_INIT: &str = "/lab/start-muster";
 /// What an initramfs would do, and then Muster is process 1. Everything else that is to be mounted, it mounts itself.

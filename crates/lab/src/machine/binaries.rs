@@ -3,10 +3,13 @@
 //! Cargo hands a test the programs of its own package only. A machine needs those of several packages, with the fault
 //! points of all of them compiled in or of none: [`Binaries::build`] asks cargo for them, which costs next to nothing when
 //! they are up to date, and takes the result aside, so that another build does not change it while the test runs.
+//!
+//! `MUSTER_LAB_PROGRAMS=FOLDER` has them taken from there instead: what a package installs, for example.
 
 use std::env;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,6 +21,9 @@ use crate::command::{ToolError, run_tool};
 
 /// Where a machine finds them; it is in the search path of commands, too.
 pub(super) const INSTALLED: &str = "/usr/lib/muster";
+
+/// Names a folder with programs that are not to be built.
+const PROGRAMS_VARIABLE: &str = "MUSTER_LAB_PROGRAMS";
 
 /// How programs are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +86,9 @@ impl Binaries {
         programs: &[(&str, &str)],
         features: &[&str],
     ) -> Result<Self, BinariesError> {
+        if let Some(folder) = env::var_os(PROGRAMS_VARIABLE) {
+            return Self::take(Path::new(&folder), &target_folder(), programs);
+        }
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         Self::build_in(&workspace, &target_folder(), build, programs, features)
     }
@@ -92,10 +101,6 @@ impl Binaries {
         programs: &[(&str, &str)],
         features: &[&str],
     ) -> Result<Self, BinariesError> {
-        let place = |path: &Path| {
-            let path = path.to_owned();
-            move |source| BinariesError::Place { path, source }
-        };
         fs::create_dir_all(target).map_err(place(target))?;
         // Between cargo's end and the links below, nobody may build the same programs with other features.
         let lock_path = target.join("lab-binaries.lock");
@@ -125,14 +130,22 @@ impl Binaries {
             source,
         })?;
 
+        Self::take(&target.join(build.folder()), target, programs)
+    }
+
+    /// Takes programs aside, so that they stay as they are.
+    fn take(from: &Path, target: &Path, programs: &[(&str, &str)]) -> Result<Self, BinariesError> {
         let folder = tempfile::Builder::new()
             .prefix("lab-binaries-")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .permissions(PermissionsExt::from_mode(0o755))
             .tempdir_in(target)
             .map_err(place(target))?;
         for (_, program) in programs {
-            let built = target.join(build.folder()).join(program);
-            fs::hard_link(&built, folder.path().join(program)).map_err(place(&built))?;
+            let (built, taken) = (from.join(program), folder.path().join(program));
+            fs::hard_link(&built, &taken)
+                // Another file system, perhaps.
+                .or_else(|_| fs::copy(&built, &taken).map(drop))
+                .map_err(place(&built))?;
         }
         Ok(Self { folder })
     }
@@ -153,6 +166,11 @@ impl MachineBuilder {
     pub fn binaries(self, binaries: &Binaries) -> Self {
         self.bind(binaries.folder(), INSTALLED)
     }
+}
+
+fn place(path: &Path) -> impl FnOnce(io::Error) -> BinariesError {
+    let path = path.to_owned();
+    move |source| BinariesError::Place { path, source }
 }
 
 /// The folder that the running test was built in.
