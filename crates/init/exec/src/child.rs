@@ -18,7 +18,8 @@ use crate::terminal;
 
 /// The kernel's size of a signal mask.
 const MASK_SIZE: usize = 8;
-const LAST_SIGNAL: c_int = 64;
+/// The highest number of a signal.
+pub(crate) const LAST_SIGNAL: c_int = 64;
 const IOPRIO_WHO_PROCESS: c_long = 1;
 const IOPRIO_CLASS_SHIFT: u32 = 13;
 const NEW_FILE_MODE: libc::mode_t = 0o644;
@@ -119,6 +120,10 @@ pub(crate) struct Birth<'a> {
     pub(crate) joins: Option<c_int>,
     /// `/dev/null`, open for reading and writing.
     pub(crate) null: c_int,
+    /// The table of descriptors is the parent's; a copy of those below this number is wanted.
+    pub(crate) shares_below: Option<u32>,
+    /// Signals that the parent ignores.
+    pub(crate) ignored: u64,
 }
 
 /// The first function of the new process.
@@ -156,7 +161,20 @@ pub(crate) fn check(step: Step, result: impl Into<i64>) -> Result<i64, Failure> 
 
 fn set_up(birth: &Birth<'_>) -> Result<(), Failure> {
     let (plan, context) = (birth.plan, birth.plan.context);
-    reset_signals(context)?;
+    if let Some(end) = birth.shares_below {
+        // Before anything else: until then every change would be one of the parent's table.
+        // SAFETY: no addresses are involved.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_close_range,
+                end,
+                u32::MAX,
+                libc::CLOSE_RANGE_UNSHARE,
+            )
+        };
+        check(Step::Fds, result)?;
+    }
+    reset_signals(context, birth.ignored)?;
     if context.new_session {
         // SAFETY: no addresses are involved.
         check(Step::Setsid, unsafe { libc::setsid() })?;
@@ -212,13 +230,14 @@ fn execute(birth: &Birth<'_>) -> Failure {
     })
 }
 
-/// What the parent handles or ignores is nothing to the program.
-fn reset_signals(context: &ExecContext) -> Result<(), Failure> {
+/// What the parent ignores is nothing to the program; what it handles, the kernel has reset already.
+fn reset_signals(context: &ExecContext, ignored: u64) -> Result<(), Failure> {
     for signal in 1..=LAST_SIGNAL {
-        if matches!(signal, libc::SIGKILL | libc::SIGSTOP) {
+        let was = ignored & (1 << (signal - 1)) != 0;
+        let ignored = signal == libc::SIGPIPE && context.ignore_sigpipe;
+        if was == ignored {
             continue;
         }
-        let ignored = signal == libc::SIGPIPE && context.ignore_sigpipe;
         // The kernel's structure: handler, flags, restorer, mask.
         let action = [
             if ignored {

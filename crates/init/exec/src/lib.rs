@@ -11,7 +11,8 @@
 //!
 //! # How a process is started
 //! [`Spawner::spawn`] calls `clone3` with the memory shared and the caller suspended until the new process has executed
-//! its program (as `vfork` does). Nothing is copied, so the cost does not grow with the manager; the new process is born
+//! its program (as `vfork` does). Neither memory nor the table of descriptors is copied, so the cost does not grow with
+//! the manager; the new process is born
 //! in its cgroup; and the caller learns of a step that failed as the return value, not from an exit code later. Between
 //! `clone3` and `execve` only system calls are made: every string and table was built before.
 //!
@@ -48,6 +49,7 @@ mod slot;
 mod spawn;
 mod step;
 mod terminal;
+mod window;
 
 pub use context::{
     ExecContext, FileAccess, Identity, IoPriority, Limit, PassedFd, Scheduler, Stream, TakeControl,

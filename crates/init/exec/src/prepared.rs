@@ -155,8 +155,14 @@ impl<'a> Prepared<'a> {
         Ok(prepared)
     }
 
-    /// What the new process needs, as addresses into this value. Allocates nothing.
-    pub(crate) fn plan(&mut self) -> Plan<'_> {
+    /// The descriptors that the process gets.
+    pub(crate) fn descriptors(&self) -> &[BorrowedFd<'a>] {
+        &self.fds
+    }
+
+    /// What the new process needs, as addresses into this value. Allocates nothing. `numbers` are those by which the new
+    /// process knows its descriptors, if they are not their own.
+    pub(crate) fn plan(&mut self, numbers: Option<&[c_int]>) -> Plan<'_> {
         let arena = Cell::from_mut(&mut self.arena[..]).as_slice_of_cells();
         let address = |at: usize| arena[at..].as_ptr().cast::<c_char>();
         self.addresses.clear();
@@ -168,7 +174,10 @@ impl<'a> Prepared<'a> {
         self.addresses.extend(variables);
         self.addresses.push(std::ptr::null());
         self.moved.clear();
-        self.moved.extend(self.fds.iter().map(AsRawFd::as_raw_fd));
+        match numbers {
+            Some(numbers) => self.moved.extend(numbers.iter().take(self.fds.len())),
+            None => self.moved.extend(self.fds.iter().map(AsRawFd::as_raw_fd)),
+        }
         let context = self.context;
         let [stdin, stdout, stderr] = [&context.stdin, &context.stdout, &context.stderr];
         let stream = |number: usize, stream: &Stream| match stream {

@@ -5,17 +5,18 @@ use std::io;
 use std::ptr::NonNull;
 
 use muster_cgroup::SpawnTarget;
-use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use crate::child::{Birth, Failure, Outcome, Report, start};
+use crate::child::{Birth, Failure, LAST_SIGNAL, Outcome, Report, start};
 use crate::clone::{CloneArgs, clone3};
 use crate::prepared::{PrepareError, Prepared};
 use crate::slot::Slot;
 use crate::step::Step;
+use crate::window::Window;
 
 /// Enough for the child's few calls, also without optimisation.
 const STACK: usize = 128 << 10;
@@ -126,7 +127,7 @@ pub enum SpawnerError {
         #[source]
         source: Errno,
     },
-    /// Nothing to connect streams to.
+    /// Nothing to connect streams to, or no descriptors left.
     #[error("cannot open /dev/null")]
     Null {
         /// Why.
@@ -145,6 +146,13 @@ pub enum SpawnerError {
 pub struct Spawner {
     stack: NonNull<c_void>,
     null: OwnedFd,
+    window: Window,
+    /// Numbers of descriptors in the window.
+    numbers: Vec<RawFd>,
+    /// Signals that the caller ignores: a new process inherits that, and is not to.
+    ignored: u64,
+    /// Whether pidfds have inodes that name processes; not known before the first.
+    named: Option<bool>,
 }
 
 impl Spawner {
@@ -165,7 +173,15 @@ impl Spawner {
             rustix::mm::mmap_anonymous(anywhere, GUARD + STACK, access, MapFlags::PRIVATE)
         };
         let stack = NonNull::new(stack.map_err(failed)?).ok_or(failed(Errno::NOMEM))?;
-        let spawner = Self { stack, null };
+        let window = Window::new(&null).map_err(|source| SpawnerError::Null { source })?;
+        let spawner = Self {
+            stack,
+            null,
+            window,
+            numbers: Vec::new(),
+            ignored: ignored_signals(),
+            named: None,
+        };
         // SAFETY: the lowest page of the mapping above, which nobody uses.
         let guarded = unsafe {
             rustix::mm::mprotect(stack.as_ptr(), GUARD, rustix::mm::MprotectFlags::empty())
@@ -188,7 +204,7 @@ impl Spawner {
         let suspended = launch.mode == Mode::Suspended;
         match launch.cgroup {
             Some(SpawnTarget::Born(folder)) if suspended => {
-                let born = Group::Born(folder.as_raw_fd());
+                let born = Group::Born(folder.as_fd());
                 match self.attempt(prepared, launch, born, slot)? {
                     Attempt::Runs(spawned) => Ok(spawned),
                     Attempt::NeverRan(_) => self.joining(prepared, launch, folder, slot),
@@ -196,7 +212,7 @@ impl Spawner {
             }
             Some(SpawnTarget::Born(folder)) => self.joining(prepared, launch, folder, slot),
             Some(SpawnTarget::Joins(file)) => {
-                let joins = Group::Joins(file.as_raw_fd());
+                let joins = Group::Joins(file.as_fd());
                 self.once(prepared, launch, joins, slot)
             }
             Some(SpawnTarget::Recorded) | None => self.once(prepared, launch, Group::Stays, slot),
@@ -216,14 +232,14 @@ impl Spawner {
             let detail = "cannot open the list of processes of the cgroup".to_owned();
             SpawnError::new(Step::Cgroup, error, detail, None)
         })?;
-        self.once(prepared, launch, Group::Joins(file.as_raw_fd()), slot)
+        self.once(prepared, launch, Group::Joins(file.as_fd()), slot)
     }
 
     fn once(
         &mut self,
         prepared: &mut Prepared<'_>,
         launch: &Launch<'_>,
-        group: Group,
+        group: Group<'_>,
         slot: &mut Slot,
     ) -> Result<Spawned, SpawnError> {
         match self.attempt(prepared, launch, group, slot)? {
@@ -245,7 +261,7 @@ impl Spawner {
         &mut self,
         prepared: &mut Prepared<'_>,
         launch: &Launch<'_>,
-        group: Group,
+        group: Group<'_>,
         slot: &mut Slot,
     ) -> Result<Attempt, SpawnError> {
         let suspended = launch.mode == Mode::Suspended;
@@ -269,7 +285,7 @@ impl Spawner {
         match outcome {
             Outcome::Executed => Ok(Attempt::Runs(Spawned {
                 pid,
-                pidfd_inode: inode_of(&pidfd),
+                pidfd_inode: self.inode_of(&pidfd),
                 pidfd,
             })),
             Outcome::NeverRan => Ok(Attempt::NeverRan(pid)),
@@ -286,22 +302,41 @@ impl Spawner {
         &mut self,
         prepared: &mut Prepared<'_>,
         launch: &Launch<'_>,
-        group: Group,
+        group: Group<'_>,
         slot: &mut Slot,
         report: &Report,
     ) -> Result<(Pid, OwnedFd), Errno> {
-        let plan = prepared.plan();
+        let suspended = launch.mode == Mode::Suspended;
+        let mut sources = prepared.descriptors().to_vec();
+        sources.extend(group.joins());
+        let loaded = if suspended {
+            let numbers = &mut self.numbers;
+            self.window.load(&self.null, &sources, numbers)?
+        } else {
+            None
+        };
+        let numbers = loaded.is_some().then_some(&*self.numbers);
+        let plan = prepared.plan(numbers);
+        let joins = group.joins().map(|file| match numbers {
+            Some([.., last]) => *last,
+            _ => file.as_raw_fd(),
+        });
         let mut birth = Birth {
             plan: &plan,
             report,
-            joins: group.joins(),
+            joins,
             null: self.null.as_raw_fd(),
+            shares_below: loaded.as_ref().map(|loaded| loaded.end),
+            ignored: self.ignored,
         };
         let mut pidfd: RawFd = -1;
         let mut flags =
             CLONE_CLEAR_SIGHAND | flag(libc::CLONE_PIDFD) | flag(libc::CLONE_PARENT_SETTID);
-        if launch.mode == Mode::Suspended {
+        if suspended {
             flags |= flag(libc::CLONE_VM) | flag(libc::CLONE_VFORK);
+        }
+        if loaded.is_some() {
+            flags |= flag(libc::CLONE_FILES);
         }
         let exit_signal = match launch.parent {
             Parent::Own => libc::SIGCHLD,
@@ -314,7 +349,7 @@ impl Spawner {
         let mut cgroup = 0;
         if let Group::Born(folder) = group {
             flags |= CLONE_INTO_CGROUP;
-            cgroup = u64::try_from(folder).map_err(|_| Errno::BADF)?;
+            cgroup = u64::try_from(folder.as_raw_fd()).map_err(|_| Errno::BADF)?;
         }
         let mut args = CloneArgs {
             flags,
@@ -329,13 +364,54 @@ impl Spawner {
         let argument = (&raw mut birth).cast();
         // SAFETY: with CLONE_VM goes CLONE_VFORK, so this thread is suspended while the child uses `birth`, `plan`,
         // `report` and the stack, which only one thread can use through `&mut self`. Without CLONE_VM the child has
-        // copies. The stack's top is page-aligned. `pidfd` and the slot live longer than the call.
-        let pid = unsafe { clone3(&mut args, start, argument) }?;
+        // copies. With CLONE_FILES it takes a copy of the table before it touches it. The stack's top is page-aligned. `pidfd` and the slot live longer than the call.
+        let cloned = unsafe { clone3(&mut args, start, argument) };
+        if loaded.is_some() {
+            self.window.unload(&self.null, sources.len());
+        }
+        let pid = cloned?;
         // SAFETY: the kernel has just opened it for us.
         let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
         let pid = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
         Ok((pid, pidfd))
     }
+}
+
+impl Spawner {
+    /// The inode of a pidfd, where that names its process; 0 elsewhere.
+    fn inode_of(&mut self, pidfd: &OwnedFd) -> u64 {
+        let named = *self.named.get_or_insert_with(|| {
+            let magic = rustix::fs::fstatfs(pidfd).map(|stat| stat.f_type);
+            magic.is_ok_and(|magic| u64::try_from(magic) == Ok(PIDFS_MAGIC))
+        });
+        if !named {
+            return 0;
+        }
+        rustix::fs::fstat(pidfd).map_or(0, |stat| stat.st_ino)
+    }
+}
+
+/// The signals that this process ignores, as a mask.
+#[expect(unsafe_code, reason = "no safe function asks for this")]
+fn ignored_signals() -> u64 {
+    let mut ignored = 0;
+    for signal in 1..=LAST_SIGNAL {
+        let mut action = [0usize; 4];
+        // SAFETY: the structure has the kernel's size and layout on both supported machines.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                std::ptr::null::<usize>(),
+                action.as_mut_ptr(),
+                size_of::<u64>(),
+            )
+        };
+        if result == 0 && action[0] == libc::SIG_IGN {
+            ignored |= 1 << (signal - 1);
+        }
+    }
+    ignored
 }
 
 impl Drop for Spawner {
@@ -349,14 +425,14 @@ impl Drop for Spawner {
 
 /// How one attempt gets into its group.
 #[derive(Clone, Copy)]
-enum Group {
-    Born(RawFd),
-    Joins(RawFd),
+enum Group<'a> {
+    Born(BorrowedFd<'a>),
+    Joins(BorrowedFd<'a>),
     Stays,
 }
 
-impl Group {
-    fn joins(self) -> Option<RawFd> {
+impl<'a> Group<'a> {
+    fn joins(self) -> Option<BorrowedFd<'a>> {
         match self {
             Self::Joins(file) => Some(file),
             Self::Born(_) | Self::Stays => None,
@@ -424,14 +500,6 @@ fn set_dumpable(dumpable: i32) {
 fn reap(pidfd: &OwnedFd) {
     let wait = || waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
     while matches!(wait(), Err(Errno::INTR)) {}
-}
-
-fn inode_of(pidfd: &OwnedFd) -> u64 {
-    let magic = rustix::fs::fstatfs(pidfd).map(|stat| stat.f_type);
-    if !magic.is_ok_and(|magic| u64::try_from(magic) == Ok(PIDFS_MAGIC)) {
-        return 0;
-    }
-    rustix::fs::fstat(pidfd).map_or(0, |stat| stat.st_ino)
 }
 
 /// What a step was about to do, with its object.
