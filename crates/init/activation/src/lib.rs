@@ -18,7 +18,7 @@
 //!
 //! There are no threads and no tasks. Whatever has to be waited for is a descriptor ([`AsFd`](std::os::fd::AsFd)) that the
 //! caller puts into its own event loop: readable (for the tables of mounts and swaps: priority) means that the object's
-//! method for it has something to give. No method waits, except [`generators::GeneratorRun::wait`], which says so.
+//! method for it has something to give. No method waits, except [`generators::GeneratorRun::wait_at_most`], which says so.
 //!
 //! # Invariants
 //! - Descriptors are closed on exec, and do not block, except connections that are handed to a service.

@@ -210,6 +210,7 @@ impl Core {
             // While an action is carried out the queue waits: its other actions come first.
             if self.cause.is_none() {
                 self.apply_queued();
+                self.tell_new_units();
             }
         }
     }

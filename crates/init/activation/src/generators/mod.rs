@@ -2,7 +2,7 @@
 //!
 //! [`GeneratorRun::start`] runs all of them at once and returns. The run is one descriptor for the caller's event loop;
 //! [`GeneratorRun::advance`] is called when it is readable, and [`GeneratorRun::finish`] when everything has ended. A
-//! caller that has nothing else to do uses [`GeneratorRun::wait`].
+//! caller that has nothing else to do uses [`GeneratorRun::wait_at_most`].
 //!
 //! # Invariants
 //!
@@ -26,7 +26,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
@@ -270,15 +270,21 @@ impl GeneratorRun {
         Ok(self.running == 0)
     }
 
-    /// Waits until everything has ended, which it does within the time limit.
+    /// Waits until everything has ended, but not longer than this. Whether everything has.
     ///
     /// # Errors
     /// The kernel cannot be asked.
-    pub fn wait(&mut self) -> Result<(), RunGeneratorsError> {
+    pub fn wait_at_most(&mut self, patience: Duration) -> Result<bool, RunGeneratorsError> {
+        let until = Instant::now().checked_add(patience);
         while self.running > 0 {
-            self.turn(None)?;
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(false);
+            }
+            let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+            self.turn(timeout.as_ref())?;
         }
-        Ok(())
+        Ok(true)
     }
 
     fn turn(&mut self, timeout: Option<&Timespec>) -> Result<(), RunGeneratorsError> {

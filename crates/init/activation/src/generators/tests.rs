@@ -45,7 +45,7 @@ impl Rig {
 
     fn run(&self) -> Vec<GeneratorReport> {
         let mut run = GeneratorRun::start(&self.settings()).unwrap();
-        run.wait().unwrap();
+        assert!(run.wait_at_most(TIME).unwrap());
         run.finish().unwrap()
     }
 
@@ -182,7 +182,7 @@ fn one_that_hangs_is_killed_and_the_others_count() {
         start.elapsed() < Duration::from_millis(250),
         "starting does not wait"
     );
-    run.wait().unwrap();
+    assert!(run.wait_at_most(TIME).unwrap());
     let took = start.elapsed();
     assert!(
         took >= Duration::from_millis(300) && took < TIME,
@@ -233,7 +233,7 @@ fn output_is_kept_up_to_a_limit_and_an_early_end_of_it_does_not_spin() {
         },
     );
     fs::write(&fifo, "go\n").unwrap();
-    run.wait().unwrap();
+    assert!(run.wait_at_most(TIME).unwrap());
     let reports = run.finish().unwrap();
     assert_eq!(reports[0].printed.len(), MAX_OUTPUT);
     assert_eq!(reports[0].lost, 100_004 - MAX_OUTPUT as u64);

@@ -13,8 +13,10 @@ mod tests;
 use std::path::Path;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use muster_unit_file::config::{TimerConfig, TimerSpec};
+
+// Zones are part of this module's interface.
+pub use jiff::tz::TimeZone;
 
 pub use clock::{ClockWatch, WatchClockError};
 pub use stamp::{StampError, StampFolder};

@@ -66,7 +66,8 @@ impl StampFolder {
         }
     }
 
-    /// Records that this timer fired at that moment. Once this returns, the moment outlives a crash of the machine.
+    /// Records that this timer fired at that moment. The disk is not waited for: after a power cut the moment before may
+    /// be found, and a timer fires once more rather than the manager being held up by a slow disk.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -95,8 +96,7 @@ impl StampFolder {
                 last_access: moment,
                 last_modification: moment,
             };
-            rustix::fs::futimens(&file, &times)?;
-            rustix::fs::fsync(&file)
+            rustix::fs::futimens(&file, &times)
         };
         write().map_err(|source| StampError::Write { path, source })
     }
