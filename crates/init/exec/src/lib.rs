@@ -12,9 +12,9 @@
 //! # How a process is started
 //! [`Spawner::spawn`] calls `clone3` with the memory shared and the caller suspended until the new process has executed
 //! its program (as `vfork` does). Neither memory nor the table of descriptors is copied, so the cost does not grow with
-//! the manager; the new process is born
-//! in its cgroup; and the caller learns of a step that failed as the return value, not from an exit code later. Between
-//! `clone3` and `execve` only system calls are made: every string and table was built before.
+//! the manager; the new process is born in its cgroup; and the caller learns of a step that failed as the return value,
+//! not from an exit code later. Between `clone3` and `execve` only system calls are made: every string and table was
+//! built before. The kernel must be 5.9 or later.
 //!
 //! With [`Parent::Same`] the process becomes a sibling of the caller (`CLONE_PARENT`), so that services are children of
 //! the process that outlives the manager. The kernel writes the new pid into the caller's [`Slot`], memory that outlives

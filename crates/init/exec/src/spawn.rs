@@ -156,7 +156,8 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    /// Gets what every start needs.
+    /// Gets what every start needs. Descriptors for new processes are reserved, so it is made before many others are
+    /// open; and signals that the caller wants to ignore are ignored by now.
     ///
     /// # Errors
     /// There is no memory, or no `/dev/null`.
@@ -364,7 +365,8 @@ impl Spawner {
         let argument = (&raw mut birth).cast();
         // SAFETY: with CLONE_VM goes CLONE_VFORK, so this thread is suspended while the child uses `birth`, `plan`,
         // `report` and the stack, which only one thread can use through `&mut self`. Without CLONE_VM the child has
-        // copies. With CLONE_FILES it takes a copy of the table before it touches it. The stack's top is page-aligned. `pidfd` and the slot live longer than the call.
+        // copies. With CLONE_FILES it takes a copy of the table before it touches it. The stack's top is page-aligned.
+        // `pidfd` and the slot live longer than the call.
         let cloned = unsafe { clone3(&mut args, start, argument) };
         if loaded.is_some() {
             self.window.unload(&self.null, sources.len());

@@ -65,8 +65,6 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
     use std::io::Read as _;
     use std::os::fd::AsFd as _;
 
