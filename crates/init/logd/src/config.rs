@@ -20,6 +20,10 @@ use crate::policy::rate::RateLimit;
 pub const LINE_MAX_MAX: usize = 64 << 10;
 /// The shortest one that makes sense.
 const LINE_MAX_MIN: usize = 79;
+/// Values of at least so many bytes are compressed unless configuration says otherwise.
+const COMPRESS_ABOVE: usize = 512;
+/// Compression of less than this makes a value larger.
+const COMPRESS_ABOVE_MIN: usize = 8;
 /// Configuration larger than this is not read.
 const FILE_MAX: u64 = 1 << 20;
 
@@ -65,6 +69,8 @@ pub struct Config {
     pub forward_to_console: bool,
     /// `TTYPath=`
     pub console: PathBuf,
+    /// `Compress=`: values of at least so many bytes are compressed.
+    pub compress_above: Option<usize>,
     /// `LineMax=`, in bytes.
     pub line_max: usize,
     /// `ReadKMsg=`
@@ -91,6 +97,7 @@ impl Default for Config {
             forward_to_kmsg: false,
             forward_to_console: false,
             console: PathBuf::from("/dev/console"),
+            compress_above: Some(COMPRESS_ABOVE),
             line_max: 48 << 10,
             read_kmsg: true,
         }
@@ -100,7 +107,6 @@ impl Default for Config {
 /// Keys of journald that are understood and change nothing here, with the reason.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("Audit", "audit records are not collected"),
-    ("Compress", "large fields are stored as they are"),
     ("ForwardToSyslog", "no other syslog daemon is fed"),
     ("ForwardToWall", "nothing is written to terminals"),
     ("MaxLevelSyslog", "no other syslog daemon is fed"),
@@ -263,6 +269,12 @@ impl Config {
                 boolean,
             ),
             "TTYPath" => set(&mut self.console, value, default.console, absolute),
+            "Compress" => set(
+                &mut self.compress_above,
+                value,
+                default.compress_above,
+                compress_above,
+            ),
             "LineMax" => set(&mut self.line_max, value, default.line_max, line_max),
             "ReadKMsg" => set(&mut self.read_kmsg, value, default.read_kmsg, boolean),
             _ => Assigned::UnknownKey,
@@ -328,6 +340,14 @@ fn absolute(text: &str) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
+fn compress_above(text: &str) -> Option<Option<usize>> {
+    if let Some(wanted) = boolean(text) {
+        return Some(wanted.then_some(COMPRESS_ABOVE));
+    }
+    let bytes = usize::try_from(parse_size(text, 1024).ok()?).ok()?;
+    Some(Some(bytes.max(COMPRESS_ABOVE_MIN)))
+}
+
 fn line_max(text: &str) -> Option<usize> {
     let bytes = usize::try_from(parse_size(text, 1024).ok()?).ok()?;
     (LINE_MAX_MIN..=LINE_MAX_MAX)
@@ -368,7 +388,7 @@ mod tests {
     fn the_keys_of_journald_are_read() {
         let (config, problems) = take(
             "[Journal]\nStorage=persistent\nSystemMaxUse=1G\nRateLimitIntervalSec=10s\nRateLimitBurst=5\n\
-             SyncIntervalSec=1min\nMaxLevelStore=info\nForwardToConsole=yes\nTTYPath=/dev/tty9\nLineMax=4K\n",
+             SyncIntervalSec=1min\nCompress=1K\nMaxLevelStore=info\nForwardToConsole=yes\nTTYPath=/dev/tty9\nLineMax=4K\n",
         );
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(config.storage, Storage::Persistent);
@@ -384,6 +404,8 @@ mod tests {
         assert_eq!(config.max_level_store, Level::INFO);
         assert_eq!(config.console, PathBuf::from("/dev/tty9"));
         assert_eq!(config.line_max, 4096);
+        assert_eq!(config.compress_above, Some(1024));
+        assert_eq!(take("[Journal]\nCompress=no\n").0.compress_above, None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod origin;
 pub mod parse;
 pub mod policy;
 pub mod recorder;
+pub mod run;
 pub mod sockets;
 pub mod state;
 pub mod store;

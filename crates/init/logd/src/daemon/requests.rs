@@ -37,8 +37,10 @@ impl Daemon {
                 Ok(request) => self
                     .pending
                     .push(Pending::Call(index, incoming.id, request)),
-                // A client that is gone does not miss its reply.
-                Err(reply) => drop(server.reply(incoming.id, reply)),
+                Err(reply) => {
+                    // A client that is gone does not miss its reply.
+                    let _ = server.reply(incoming.id, reply);
+                }
             }
         }
         server.flush(time);
@@ -64,7 +66,7 @@ impl Daemon {
                         .unwrap_or_else(|error| failure(&chain(&error)));
                     if let Some(server) = self.servers.get_mut(index) {
                         // A client that is gone does not miss its reply.
-                        drop(server.reply(call, reply));
+                        let _ = server.reply(call, reply);
                         server.flush(control_time());
                     }
                 }

@@ -124,17 +124,19 @@ impl FeedSource {
         if line.monotonic > 0 {
             fields.push_number("_SOURCE_MONOTONIC_TIMESTAMP", line.monotonic);
         }
-        // The manager also speaks for its parent; both are of one user.
-        let pid = i32::try_from(line.pid).ok().filter(|pid| *pid > 0);
-        let sender = by.map(|by| Sender {
-            pid: pid.unwrap_or(by.pid),
-            ..by
-        });
+        // The manager also speaks for its parent. Both are of one user: its own, or, for what was sent before
+        // this daemon could ask for senders, that of this daemon.
+        let by = by.filter(|by| by.pid > 0);
+        let sender = Sender {
+            pid: i32::try_from(line.pid).unwrap_or(0),
+            uid: by.map_or(rustix::process::getuid().as_raw(), |by| by.uid),
+            gid: by.map_or(rustix::process::getgid().as_raw(), |by| by.gid),
+        };
         recorder.record(&Item {
             progress: Some(self.socket.progress(1)),
             level,
             fields,
-            sender,
+            sender: Some(sender),
             unit: None,
             routing: Routing::USUAL,
             speaker: Speaker::Manager,

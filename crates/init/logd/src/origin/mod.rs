@@ -7,5 +7,5 @@ mod process;
 
 pub use cgroup::{UnitOfCgroup, unit_of_cgroup};
 pub use device::device_fields;
-pub use host::Host;
+pub use host::{Host, ReadHostError};
 pub use process::{Origins, ProcessFacts};

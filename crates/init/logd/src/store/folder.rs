@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use muster_journal::{ArchivedFile as ArchivedHead, Id128};
+use muster_journal::{ArchivedFile as ArchivedHead, Id128, JournalFile, NotContinuable};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
 use thiserror::Error;
 
@@ -76,11 +76,11 @@ impl Folder {
     /// # Errors
     /// If it cannot be renamed.
     pub fn archive_active(&self, head: &ArchivedHead) -> Result<PathBuf, FolderError> {
-        let name = format!(
-            "system@{}-{:016x}-{:016x}.journal",
-            head.seqnum_id, head.head_seqnum, head.head_realtime
-        );
-        self.rename_active(&name)
+        self.rename_active(&archived_name(
+            head.seqnum_id,
+            head.head_seqnum,
+            head.head_realtime,
+        ))
     }
 
     /// Gives an active file that cannot be continued a name under which readers still find it.
@@ -92,6 +92,24 @@ impl Folder {
         let random = random.to_string();
         let suffix = random.get(..16).unwrap_or("0");
         self.rename_active(&format!("system@{now_us:016x}-{suffix}.journal~"))
+    }
+
+    /// Puts an active file out of the way that cannot be continued for this reason.
+    ///
+    /// # Errors
+    /// If it can be neither renamed nor removed.
+    pub fn clear_active(&self, reason: NotContinuable, now_us: u64) -> Result<(), FolderError> {
+        match (reason, JournalFile::open(&self.active())) {
+            // Nothing can be read from it, by nobody.
+            (NotContinuable::NoHeader, _) => self.remove_active(),
+            // Its writer was killed before it could give the file its name.
+            (NotContinuable::Archived, Ok(file)) => {
+                let summary = file.summary();
+                let name = archived_name(summary.seqnum_id, summary.seqnums.0, summary.realtime.0);
+                self.rename_active(&name).map(drop)
+            }
+            _ => self.set_active_aside(now_us).map(drop),
+        }
     }
 
     fn rename_active(&self, name: &str) -> Result<PathBuf, FolderError> {
@@ -199,6 +217,11 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+/// The name by which readers know the numbers and the time of the first entry.
+fn archived_name(source: Id128, first_number: u64, first_us: u64) -> String {
+    format!("system@{source}-{first_number:016x}-{first_us:016x}.journal")
 }
 
 /// journald's own archives count as well: limits are for the folder.

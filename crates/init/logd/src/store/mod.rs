@@ -8,8 +8,7 @@ mod folder;
 mod medium;
 
 use muster_journal::{
-    AppendError, EntryTime, Id128, JournalWriter, NotContinuable, OpenWriterError, SeqnumSource,
-    WriterOptions,
+    AppendError, EntryTime, Id128, JournalWriter, OpenWriterError, SeqnumSource, WriterOptions,
 };
 use thiserror::Error;
 
@@ -84,6 +83,7 @@ pub struct Store {
     storage: Storage,
     system: SpaceConfig,
     runtime: SpaceConfig,
+    compress_above: Option<usize>,
     max_file_us: u64,
     max_retention_us: u64,
     sync_interval_us: u64,
@@ -115,6 +115,7 @@ impl Store {
             storage: config.storage,
             system: config.system,
             runtime: config.runtime,
+            compress_above: config.compress_above,
             max_file_us: config.max_file_us,
             max_retention_us: config.max_retention_us,
             sync_interval_us: config.sync_interval_us,
@@ -174,11 +175,9 @@ impl Store {
                 self.create(medium, &options, None)?
             }
             Err(OpenWriterError::NotContinuable { reason, .. }) => {
-                let aside = match reason {
-                    NotContinuable::NoHeader => folder.remove_active(),
-                    _ => folder.set_active_aside(now.realtime_us).map(drop),
-                };
-                aside.map_err(StoreError::Folder)?;
+                folder
+                    .clear_active(reason, now.realtime_us)
+                    .map_err(StoreError::Folder)?;
                 self.create(medium, &options, None)?
             }
             Err(OpenWriterError::Io { source, .. })
@@ -197,7 +196,7 @@ impl Store {
         self.flush_at_us = now.monotonic_us + FLUSH_RETRY_US;
         if medium == Medium::Disk {
             // What an earlier process has begun to move is moved to its end.
-            let moved = self.move_from_memory().map_err(StoreError::Folder);
+            let moved = self.move_from_memory(now).map_err(StoreError::Folder);
             self.problem = moved.err().or(self.problem.take());
         }
         self.vacuum(now, None).map(drop)
@@ -205,6 +204,7 @@ impl Store {
 
     fn options(&self, limits: &SpaceLimits) -> WriterOptions {
         let mut options = WriterOptions::new(self.machine_id, self.boot_id);
+        options.compress_above = self.compress_above;
         options.max_size = limits.max_file_size.min(u64::from(u32::MAX) & !7);
         options
     }
@@ -501,26 +501,26 @@ impl Store {
         opened.map(|()| true)
     }
 
-    /// Moves archived files from memory to the disk.
-    fn move_from_memory(&self) -> Result<(), FolderError> {
-        let (memory, disk) = (
-            self.places.folder(Medium::Memory),
-            self.places.folder(Medium::Disk),
-        );
+    /// Moves archived files from memory to the disk, with the active one that an earlier process has left.
+    fn move_from_memory(&self, now: Stamp) -> Result<(), FolderError> {
+        let memory = self.places.folder(Medium::Memory);
+        let disk = self.places.folder(Medium::Disk);
         disk.remove_half_copies()?;
-        if let Ok(active) = JournalWriter::open(
-            &memory.active(),
-            &WriterOptions::new(self.machine_id, self.boot_id),
-        ) {
-            // Left by an earlier process that was killed before it could be moved.
-            match active.n_entries() {
-                0 => memory.remove_active()?,
-                _ => {
-                    if let Ok(head) = active.archive() {
-                        memory.archive_active(&head)?;
-                    }
+        let options = WriterOptions::new(self.machine_id, self.boot_id);
+        match JournalWriter::open(&memory.active(), &options) {
+            Ok(writer) if writer.n_entries() > 0 => {
+                // A file that cannot be put on the disk of memory is moved as it is.
+                match writer.archive() {
+                    Ok(head) => memory.archive_active(&head).map(drop)?,
+                    Err(_) => memory.set_active_aside(now.realtime_us).map(drop)?,
                 }
             }
+            Ok(_) => memory.remove_active()?,
+            Err(OpenWriterError::NotContinuable { reason, .. }) => {
+                memory.clear_active(reason, now.realtime_us)?;
+            }
+            // There is none.
+            Err(_) => {}
         }
         for file in memory.archived()? {
             memory.move_to(&file.name, disk)?;

@@ -1,0 +1,6 @@
+//! The daemon as it runs: real processes and sockets, journals read by this workspace's reader and by
+//! journalctl.
+
+mod kill;
+mod rig;
+mod takes;
