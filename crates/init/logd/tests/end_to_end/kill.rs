@@ -145,7 +145,7 @@ fn kill_at(point: Point, nth: u32) {
     assert_once(
         &rig.messages("_SYSTEMD_UNIT", "a.service"),
         "a.service",
-        LINES,
+        lines,
     );
     assert_once(&rig.messages("_TRANSPORT", "syslog"), "syslog", DATAGRAMS);
     assert_once(&rig.messages("_TRANSPORT", "journal"), "native", DATAGRAMS);
