@@ -19,6 +19,7 @@ use crate::workload::Workload;
 
 const ONESHOTS: usize = 1000;
 const LOADED: usize = 2500;
+const MOUNTS: usize = 10_000;
 /// Of runs whose time is what counts, the best is taken.
 const RUNS: usize = 3;
 
@@ -43,6 +44,7 @@ fn main() -> Outcome<()> {
         Bench::memory_and_reload,
         Bench::respawn,
         Bench::crash,
+        Bench::mount_storm,
     ] {
         rows.extend(part(&bench)?);
     }
@@ -213,6 +215,20 @@ impl Bench {
             systemd: flat(systemd),
             muster: flat(muster),
             target: at_most_ms(50),
+        }])
+    }
+
+    fn mount_storm(&self) -> Outcome<Vec<Row>> {
+        if !self.wants("mounts") {
+            return Ok(Vec::new());
+        }
+        let (systemd, muster) = self.both(|manager| measure::mount_storm(manager, MOUNTS));
+        Ok(vec![Row {
+            what: "manager's CPU for 10,000 mounts",
+            bare: None,
+            systemd: systemd.map(Figure::Time),
+            muster: muster.map(Figure::Time),
+            target: at_most_ms(100),
         }])
     }
 }

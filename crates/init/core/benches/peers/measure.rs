@@ -16,6 +16,9 @@ use crate::workload::{self, Workload};
 const IN_FLIGHT: usize = 64;
 const RESPAWNS: usize = 51;
 const DEADLINE: Duration = Duration::from_secs(30);
+/// A manager that has used next to nothing for this long has nothing more to do.
+const QUIET: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a start took, and what the manager spent on it.
 pub(crate) struct Start {
@@ -173,4 +176,33 @@ fn daemons_of(machine: &Machine) -> Outcome<BTreeSet<(i32, u64)>> {
     Ok(daemons
         .map(|process| (process.host_pid, process.start_time))
         .collect())
+}
+
+/// Mounts so many empty file systems, as fast as one process can.
+const STORM: &str = r#"
+    mkdir "/mnt/storm"; for my $n (1 .. $ARGV[0]) { mkdir "/mnt/storm/$n"; }
+    my ($none, $kind) = ("lab", "tmpfs");
+    for my $n (1 .. $ARGV[0]) { my $to = "/mnt/storm/$n"; syscall(165, $none, $to, $kind, 0, 0) == 0 or die "mount $n: $!"; }
+"#;
+
+/// The processor time that a manager spends on many mounts that appear at once.
+pub(crate) fn mount_storm(manager: &Manager, count: usize) -> Outcome<Duration> {
+    let machine = manager.boot(None)?;
+    let before = manager.cpu_time(&machine)?;
+    let output = machine.run(["perl", "-e", STORM, &count.to_string()])?;
+    if !output.status.success() {
+        return Err(output.stderr.into());
+    }
+    // It is over when the manager rests.
+    let mut used = manager.cpu_time(&machine)?;
+    let mut quiet_since = Instant::now();
+    while quiet_since.elapsed() < QUIET {
+        std::thread::sleep(PAUSE);
+        let now = manager.cpu_time(&machine)?;
+        if now > used + PAUSE / 20 {
+            quiet_since = Instant::now();
+        }
+        used = now;
+    }
+    Ok(used - before)
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use muster_lab::guest::Guest;
 use muster_lab::machine::{Build, Ended};
 use muster_lab::muster;
 
@@ -46,14 +45,28 @@ fn assert_in_order(notes: &str) {
         at.entry((what, level)).or_default().push(line);
     }
     for level in 0..DEPTH {
-        assert_eq!(at[&("start", level)].len(), WIDTH, "starts of layer {level} in\n{notes}");
-        assert_eq!(at[&("stop", level)].len(), WIDTH, "stops of layer {level} in\n{notes}");
+        assert_eq!(
+            at[&("start", level)].len(),
+            WIDTH,
+            "starts of layer {level} in\n{notes}"
+        );
+        assert_eq!(
+            at[&("stop", level)].len(),
+            WIDTH,
+            "stops of layer {level} in\n{notes}"
+        );
     }
     for level in 1..DEPTH {
         let last = |what, level| at[&(what, level)].iter().max().unwrap();
         let first = |what, level| at[&(what, level)].iter().min().unwrap();
-        assert!(last("start", level - 1) < first("start", level), "layer {level} started early:\n{notes}");
-        assert!(last("stop", level) < first("stop", level - 1), "layer {level} stopped late:\n{notes}");
+        assert!(
+            last("start", level - 1) < first("start", level),
+            "layer {level} started early:\n{notes}"
+        );
+        assert!(
+            last("stop", level) < first("stop", level - 1),
+            "layer {level} stopped late:\n{notes}"
+        );
     }
 }
 
@@ -65,9 +78,10 @@ fn a_hundred_units_start_in_order_and_stop_in_reverse() {
         for (name, text) in layered("/lab/notes") {
             builder = builder.unit(name, text);
         }
-        builder
-            .bind(folder.path(), "/lab")
-            .unit("default.target", "[Unit]\nRequires=hundred.target basic.target\nAfter=hundred.target basic.target\n")
+        builder.bind(folder.path(), "/lab").unit(
+            "default.target",
+            "[Unit]\nRequires=hundred.target basic.target\nAfter=hundred.target basic.target\n",
+        )
     });
     assert_eq!(rig.ok(&["is-system-running"]), "running\n");
     assert_eq!(rig.ok(&["is-active", "hundred.target"]), "active\n");
@@ -87,14 +101,18 @@ fn a_guest_with_its_own_kernel_boots_and_powers_off() {
     let enough = "[Unit]\nRequires=hundred.target\nAfter=hundred.target basic.target\nWants=basic.target end.service\n";
     let end = "[Unit]\nAfter=hundred.target\n[Service]\nType=oneshot\n\
                ExecStart=/bin/sh -c 'sctl is-active hundred.target >/out/state; cat /proc/1/comm >/out/init; sctl poweroff --no-block'\n\
-               Environment=PATH=/usr/lib/muster:/bin:/usr/bin\n";
+               Environment=PATH=/lab/muster:/bin:/usr/bin\n";
     let outcome = guest
         .file("/etc/systemd/system/default.target", enough, 0o644)
         .file("/etc/systemd/system/end.service", end, 0o644)
         .run(Duration::from_secs(90))
         .unwrap();
     let console = outcome.console.join("\n");
-    let text = |name| outcome.text(name).unwrap_or_else(|| panic!("no {name}; console:\n{console}"));
+    let text = |name| {
+        outcome
+            .text(name)
+            .unwrap_or_else(|| panic!("no {name}; console:\n{console}"))
+    };
     assert_eq!(text("init"), "muster-init\n");
     assert_eq!(text("state"), "active\n");
     assert_in_order(&text("notes"));
@@ -108,8 +126,13 @@ fn a_stop_that_hangs_is_named_and_killed_in_time() {
     rig.ok(&["start", "stubborn.service"]);
     let asked = Instant::now();
     rig.power_off();
-    rig.machine().wait_for_line("stubborn.service", TIME).unwrap();
+    rig.machine()
+        .wait_for_line("stubborn.service", TIME)
+        .unwrap();
     assert_eq!(rig.machine().wait_ended(TIME).unwrap(), Ended::PowerOff);
     let took = asked.elapsed();
-    assert!(took >= Duration::from_secs(2) && took < Duration::from_secs(10), "{took:?}");
+    assert!(
+        took >= Duration::from_secs(2) && took < Duration::from_secs(10),
+        "{took:?}"
+    );
 }

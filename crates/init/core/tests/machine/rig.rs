@@ -1,11 +1,12 @@
 //! A booted Muster, and short ways to ask it things.
 
-use std::collections::BTreeSet;
 use std::ops::Deref;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use muster_lab::machine::{Binaries, Build, CommandOutput, Machine, MachineBuilder, MachineProcess};
-use muster_lab::muster;
+use muster_lab::machine::{
+    Binaries, Build, CommandOutput, Machine, MachineBuilder, MachineProcess,
+};
+use muster_lab::{muster, poll_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// For everything that takes a moment, on a machine that may be busy.
@@ -38,7 +39,14 @@ impl Deref for Rig {
 impl Rig {
     /// Boots Muster as process 1 and waits until it has started everything.
     pub(crate) fn boot(with: impl FnOnce(MachineBuilder) -> MachineBuilder) -> Self {
-        let programs = programs();
+        Self::boot_with(programs(), with)
+    }
+
+    /// As [`boot`](Self::boot), with these programs.
+    pub(crate) fn boot_with(
+        programs: Binaries,
+        with: impl FnOnce(MachineBuilder) -> MachineBuilder,
+    ) -> Self {
         let machine = muster::boot(&with(muster::machine(&programs)), TIME).unwrap();
         Self { machine, programs }
     }
@@ -61,14 +69,20 @@ impl Rig {
     pub(crate) fn ok(&self, words: &[&str]) -> String {
         let output = self.sctl(words);
         let (stdout, stderr) = (&output.stdout, &output.stderr);
-        assert!(output.status.success(), "sctl {words:?}: {}\n{stdout}{stderr}", output.status);
+        assert!(
+            output.status.success(),
+            "sctl {words:?}: {}\n{stdout}{stderr}",
+            output.status
+        );
         output.stdout
     }
 
     /// One property of a unit.
     #[track_caller]
     pub(crate) fn property(&self, unit: &str, name: &str) -> String {
-        self.ok(&["show", "--value", "--property", name, unit]).trim_end().to_owned()
+        self.ok(&["show", "--value", "--property", name, unit])
+            .trim_end()
+            .to_owned()
     }
 
     /// The processes of that name.
@@ -78,18 +92,31 @@ impl Rig {
         processes
     }
 
-    /// The processes of that name, by what names them for good.
-    pub(crate) fn keys_of(&self, name: &str) -> BTreeSet<ProcessKey> {
-        let processes = self.named(name).into_iter();
-        processes.map(|process| (process.host_pid, process.start_time)).collect()
-    }
-
     /// The one process of that name.
     #[track_caller]
     pub(crate) fn only(&self, name: &str) -> MachineProcess {
         let mut processes = self.named(name);
         assert_eq!(processes.len(), 1, "{name}: {processes:?}");
         processes.remove(0)
+    }
+
+    /// The core that runs, if one does: a process that it is making still has its name, but is in its unit's group already.
+    pub(crate) fn core(&self) -> Option<MachineProcess> {
+        let mut cores = self.named("muster-core");
+        cores.retain(|process| !process.cgroup.contains(".slice"));
+        cores.pop()
+    }
+
+    /// Waits until a core runs that is not `old`, and answers. Says how long that took.
+    #[track_caller]
+    pub(crate) fn wait_for_another_core(&self, old: &MachineProcess, after: &str) -> Duration {
+        let since = Instant::now();
+        poll_until(TIME, &format!("another core runs after {after}"), || {
+            self.core()
+                .is_some_and(|core| core.host_pid != old.host_pid)
+        });
+        self.ok(&["is-active", "basic.target"]);
+        since.elapsed()
     }
 
     /// Kills one process of the machine.

@@ -35,7 +35,8 @@ pub(crate) fn build(mut builder: MachineBuilder, size: Size) -> MachineBuilder {
         let socket = format!(
             "[Unit]\nDefaultDependencies=no\n[Socket]\nListenStream=/run/echo-{n}\nAccept=yes\nTriggerLimitIntervalSec=0\n"
         );
-        let service = "[Service]\nExecStart=/bin/cat\nStandardInput=socket\nStandardOutput=socket\n";
+        let service =
+            "[Service]\nExecStart=/bin/cat\nStandardInput=socket\nStandardOutput=socket\n";
         builder = builder
             .unit(format!("echo-{n}.socket"), socket)
             .unit(format!("echo-{n}@.service"), service);
@@ -52,7 +53,9 @@ pub(crate) fn build(mut builder: MachineBuilder, size: Size) -> MachineBuilder {
     }
     // Numbered lines, so that a lost one shows.
     let chatty = "[Service]\nExecStart=/bin/sh -c 'n=0; while :; do echo line $$n; n=$$((n+1)); sleep 0.01; done'\n";
-    builder.unit("chatty.service", chatty).unit("scene.target", target)
+    builder
+        .unit("chatty.service", chatty)
+        .unit("scene.target", target)
 }
 
 /// A scene that plays.
@@ -65,15 +68,13 @@ pub(crate) struct Scene {
 impl Scene {
     pub(crate) fn start(rig: &Rig, size: Size) -> Self {
         rig.ok(&["start", "scene.target"]);
-        let mut daemons = BTreeSet::new();
         poll_until(TIME, "all daemons run", || {
-            daemons = rig.keys_of("sleep");
-            // The chatty one sleeps in between.
-            daemons.retain(|_| true);
-            rig.named("sleep").iter().filter(|process| process.cgroup.contains("/daemon-")).count() == size.daemons
+            Self::daemons_now(rig).len() == size.daemons
         });
         let daemons = Self::daemons_now(rig);
-        let sockets = (0..size.sockets).map(|n| rig.path(format!("/run/echo-{n}"))).collect();
+        let sockets = (0..size.sockets)
+            .map(|n| rig.path(format!("/run/echo-{n}")))
+            .collect();
         Self {
             size,
             daemons,
@@ -91,14 +92,23 @@ impl Scene {
 
     /// Nothing was restarted, every socket answers, every timer goes on.
     pub(crate) fn assert_goes_on(&self, rig: &Rig, after: &str) {
-        assert_eq!(Self::daemons_now(rig), self.daemons, "daemons after {after}");
+        assert_eq!(
+            Self::daemons_now(rig),
+            self.daemons,
+            "daemons after {after}"
+        );
         let served = self.clients.served();
         poll_until(TIME, &format!("clients are served after {after}"), || {
             self.clients.served() >= served + self.size.sockets as u64
         });
         self.clients.assert_none_failed(after);
         let ticks = || -> Vec<usize> {
-            let count = |n| rig.read(format!("/run/tick-{n}")).unwrap_or_default().lines().count();
+            let count = |n| {
+                rig.read(format!("/run/tick-{n}"))
+                    .unwrap_or_default()
+                    .lines()
+                    .count()
+            };
             (0..self.size.timers).map(count).collect()
         };
         let before = ticks();
@@ -152,7 +162,11 @@ impl Clients {
                             Ok(()) => {
                                 shared.served.fetch_add(1, Ordering::Relaxed);
                             }
-                            Err(error) => shared.failures.lock().unwrap().push(format!("{}: {error}", socket.display())),
+                            Err(error) => shared
+                                .failures
+                                .lock()
+                                .unwrap()
+                                .push(format!("{}: {error}", socket.display())),
                         }
                     }
                 })
@@ -189,5 +203,7 @@ fn ask(socket: &PathBuf, number: usize) -> std::io::Result<()> {
     if answer == question {
         return Ok(());
     }
-    Err(std::io::Error::other(format!("{answer:?} instead of {question:?}")))
+    Err(std::io::Error::other(format!(
+        "{answer:?} instead of {question:?}"
+    )))
 }
