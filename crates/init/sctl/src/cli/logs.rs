@@ -76,7 +76,7 @@ pub(crate) struct Logs {
         require_equals = true
     )]
     pub(crate) boot: Option<String>,
-    /// Only entries whose message contains this text; `.`, `*`, `+`, `?`, `[...]`, `^`, `$` and `|` mean what they mean to grep -E.
+    /// Only entries whose message fits this regular expression; with --lines, newest first.
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) grep: Option<String>,
     /// Whether upper and lower case differ to --grep; by default only if the pattern has upper case.

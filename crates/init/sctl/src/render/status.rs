@@ -120,7 +120,9 @@ impl Sheet<'_> {
                     .paint(file_state_colour(&status.file_state), &status.file_state),
             );
         }
-        if !status.preset.is_empty() {
+        // What cannot be enabled, or was not written by a person, has no sensible preset.
+        let none = ["alias", "static", "generated", "transient"];
+        if !status.preset.is_empty() && !none.contains(&status.file_state.as_str()) {
             let preset = self
                 .style
                 .paint(file_state_colour(&status.preset), &status.preset);
@@ -366,12 +368,11 @@ impl Sheet<'_> {
         for process in &status.processes {
             root.add(&process.cgroup, process.pid, &process.command);
         }
-        let place = if status.cgroup.is_empty() {
-            "(no control group)"
-        } else {
-            &status.cgroup
+        let place = match status.cgroup.trim_start_matches('/') {
+            "" => "(no control group)".to_owned(),
+            path => format!("/{path}"),
         };
-        self.field("CGroup", place);
+        self.field("CGroup", &place);
         for line in tree(&root, INDENT, self.style) {
             self.text.push_str(&line);
             self.text.push('\n');

@@ -4,6 +4,7 @@
 
 mod common;
 mod corpus;
+mod logs;
 mod random;
 mod side_by_side;
 mod verbs;

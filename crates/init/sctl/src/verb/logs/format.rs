@@ -12,6 +12,9 @@ use crate::render::Style;
 /// Values that are longer are left out of JSON, unless all is wanted.
 const LONG_VALUE: usize = 4096;
 
+/// A terminal would count a tab's columns from its own edge.
+const TAB: &str = "        ";
+
 /// An entry with everything in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::verb) struct Record {
@@ -202,7 +205,7 @@ impl Shape {
             .filter(|(name, _)| self.is_wanted(name));
         for (name, value) in wanted {
             let text = match std::str::from_utf8(value) {
-                Ok(text) if is_printable(text) => self.below(text, name.len() + 5),
+                Ok(text) if is_printable(text) => below(text, name.len() + 5),
                 _ if self.all => String::from_utf8_lossy(value).into_owned(),
                 _ => blob(value),
             };
@@ -210,10 +213,12 @@ impl Shape {
         }
     }
 
-    /// Lines after the first one stand below the first.
-    fn below(&self, text: &str, width: usize) -> String {
-        let indent = format!("\n{}", " ".repeat(width));
-        text.trim_end_matches('\n').replace('\n', &indent)
+    /// Whether lines between entries say where a boot begins.
+    pub(super) fn tells_boots(&self) -> bool {
+        !matches!(
+            self.format,
+            LogFormat::Json | LogFormat::JsonPretty | LogFormat::Export | LogFormat::Cat
+        )
     }
 
     fn short(&self, record: &Record, out: &mut Vec<u8>) {
@@ -236,7 +241,7 @@ impl Shape {
         head.push_str(": ");
         let width = head.chars().count();
         let text = match std::str::from_utf8(message) {
-            Ok(text) if is_printable(text) => self.below(text, width),
+            Ok(text) if is_printable(text) => below(&text.replace('\t', TAB), width),
             _ if self.all => String::from_utf8_lossy(message).into_owned(),
             _ => blob(message),
         };
@@ -278,6 +283,12 @@ impl Shape {
             None => text,
         }
     }
+}
+
+/// Lines after the first one stand below the first.
+fn below(text: &str, width: usize) -> String {
+    let indent = format!("\n{}", " ".repeat(width));
+    text.trim_end_matches('\n').replace('\n', &indent)
 }
 
 fn timestamp(micros: u64) -> Timestamp {

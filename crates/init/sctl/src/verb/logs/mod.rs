@@ -151,7 +151,7 @@ pub(super) fn logs(
         fields: arguments.output_fields.clone(),
         style: console.style(),
     };
-    let mut sink = output::Sink::new(shape, console);
+    let mut sink = output::Sink::new(shape, arguments.quiet, console);
     let printed = walk::walk(&mut journal, &query, &mut sink)?;
     let last = sink.last_cursor();
     if printed == 0 && !arguments.quiet && !arguments.follow {

@@ -9,15 +9,18 @@ use crate::console::{Console, OutputClosed};
 pub(super) struct Sink<'a> {
     shape: Shape,
     console: &'a mut Console,
-    last: Option<String>,
+    quiet: bool,
+    /// Cursor and boot of the last entry.
+    last: Option<(String, String)>,
     buffer: Vec<u8>,
 }
 
 impl<'a> Sink<'a> {
-    pub(super) fn new(shape: Shape, console: &'a mut Console) -> Self {
+    pub(super) fn new(shape: Shape, quiet: bool, console: &'a mut Console) -> Self {
         Self {
             shape,
             console,
+            quiet,
             last: None,
             buffer: Vec::new(),
         }
@@ -27,8 +30,17 @@ impl<'a> Sink<'a> {
     pub(super) fn print(&mut self, entry: &Entry) -> Result<(), OutputClosed> {
         let record = Record::of(entry);
         self.buffer.clear();
+        if let Some((_, boot)) = &self.last
+            && *boot != record.boot
+            && !self.quiet
+            && self.shape.tells_boots()
+        {
+            let line = format!("-- Boot {} --", record.boot);
+            let line = self.shape.style.paint("1", &line);
+            self.buffer.extend(format!("{line}\n").as_bytes());
+        }
         self.shape.print(&record, &mut self.buffer);
-        self.last = Some(record.cursor);
+        self.last = Some((record.cursor, record.boot));
         self.console.bytes(&self.buffer)
     }
 
@@ -38,6 +50,6 @@ impl<'a> Sink<'a> {
 
     /// The cursor of the last entry that was printed.
     pub(super) fn last_cursor(&self) -> Option<String> {
-        self.last.clone()
+        self.last.as_ref().map(|(cursor, _)| cursor.clone())
     }
 }

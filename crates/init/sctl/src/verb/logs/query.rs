@@ -86,7 +86,9 @@ pub(super) fn query(
         start: start(arguments)?,
         lines: lines(arguments)?,
         grep: pattern(arguments)?,
-        reverse: arguments.reverse,
+        // As journalctl has it: the last hits are looked for from the end, and shown so.
+        reverse: arguments.reverse
+            || (arguments.grep.is_some() && arguments.lines.is_some() && !arguments.follow),
         follow: arguments.follow,
     })
 }
