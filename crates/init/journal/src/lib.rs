@@ -72,7 +72,9 @@
 //! # What this crate does not do
 //! It starts no threads, reads no clock, and decides neither when to sync, what to call a file that is
 //! done, nor what to delete. It writes no seals (Forward Secure Sealing), and it does not unpack
-//! xz, which journald has not written since 2014: such a value is an error that says so.
+//! xz, which journald has not written since 2014: such a value is an error that says so. It installs no
+//! signal handlers: the writer has its file mapped, so a disk that fails under it, or somebody who cuts
+//! the file, ends the process with `SIGBUS`, and the next one sets the file aside.
 
 mod cursor;
 mod entry;

@@ -192,6 +192,7 @@ impl JournalWriter {
         self.put_on_disk()?;
         hit(SYNCED);
         self.set_state(FileState::Offline);
+        self.map.release();
         self.put_on_disk()
     }
 

@@ -242,6 +242,7 @@ impl Journal {
         }
         self.members
             .retain(|member| present.contains(&member.file.inode()));
+        self.sort_members();
         Ok(())
     }
 }

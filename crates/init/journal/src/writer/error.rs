@@ -15,6 +15,12 @@ pub enum OpenWriterError {
         #[source]
         source: io::Error,
     },
+    /// Another writer has the file.
+    #[error("journal file {path} is being written by another process")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
     /// The options cannot be carried out.
     #[error("journal file {path}: a size limit of {max_size} bytes is outside {least} to {most}")]
     SizeLimit {

@@ -14,7 +14,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 /// A shared, writable mapping of a file, of which the first [`FileMap::backed`] bytes exist.
 pub(super) struct FileMap {
@@ -60,6 +60,15 @@ impl FileMap {
     /// Says that the file is now `backed` bytes long, within what was reserved.
     pub(super) fn set_backed(&mut self, backed: u64) {
         self.backed = backed.min(u64::try_from(self.reserved).unwrap_or(u64::MAX));
+    }
+
+    /// Gives the memory of pages that were touched back; the kernel keeps what is in them for the file,
+    /// and they come again when they are needed.
+    pub(super) fn release(&self) {
+        let len = usize::try_from(self.backed).unwrap_or(self.reserved);
+        // SAFETY: of a shared file mapping this drops no data, and the range is inside the mapping.
+        // It is a hint: a kernel that does not take it changes nothing.
+        let _ = unsafe { madvise(self.start.as_ptr().cast(), len, Advice::LinuxDontNeed) };
     }
 
     /// The address of `len` bytes at `offset`, if the file has them.

@@ -23,6 +23,8 @@ use crate::format::{
 const FIELD_BUCKETS: u64 = 1023;
 /// The smallest file: tables and a little room.
 const MIN_SIZE: u64 = 512 << 10;
+/// Both layouts keep the end of the chain of all entries in 32 bits.
+const MAX_SIZE: u64 = 0xffff_fff8;
 
 impl JournalWriter {
     /// Makes a new file; it must not exist. Only its owner and group may read it.
@@ -34,16 +36,14 @@ impl JournalWriter {
         options: &WriterOptions,
         seqnums: SeqnumSource,
     ) -> Result<Self, OpenWriterError> {
-        // Both layouts keep the end of the chain of all entries in 32 bits.
-        let most = u64::from(u32::MAX) & !7;
-        if !(MIN_SIZE..=most).contains(&options.max_size) {
+        if !(MIN_SIZE..=MAX_SIZE).contains(&options.max_size) {
             let path = path.to_owned();
             let max_size = options.max_size;
             return Err(OpenWriterError::SizeLimit {
                 path,
                 max_size,
                 least: MIN_SIZE,
-                most,
+                most: MAX_SIZE,
             });
         }
         let file = OpenOptions::new()
@@ -53,6 +53,7 @@ impl JournalWriter {
             .mode(0o640)
             .open(path)
             .map_err(|source| io_error("create", path, source))?;
+        lock(&file, path)?;
         Self::fill(file, path, options, seqnums).inspect_err(|_| {
             // What could not be made whole would be in the way of the next attempt.
             let _ = std::fs::remove_file(path);
@@ -137,6 +138,7 @@ impl JournalWriter {
             .write(true)
             .open(path)
             .map_err(failed("open"))?;
+        lock(&file, path)?;
         let size = file.metadata().map_err(failed("read the size of"))?.len();
         let header = read_header(&file)
             .map_err(failed("read"))?
@@ -159,7 +161,7 @@ impl JournalWriter {
         size: u64,
     ) -> Result<Self, OpenWriterError> {
         let failed = |operation| move |source| io_error(operation, path, source);
-        let max_size = options.max_size.max(size).min(layout.max_file_size());
+        let max_size = options.max_size.max(size).min(MAX_SIZE);
         let map = FileMap::new(&file, max_size, size).map_err(failed("map"))?;
         let compressor = match options.compress_above {
             Some(above) if header.incompatible_flags & flags::ZSTD != 0 => Some((
@@ -282,6 +284,18 @@ fn io_error(operation: &'static str, path: &Path, source: io::Error) -> OpenWrit
     }
 }
 
+/// Makes sure that no other process writes to the file; the lock ends with its holder.
+fn lock(file: &File, path: &Path) -> Result<(), OpenWriterError> {
+    use rustix::fs::{FlockOperation, flock};
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenWriterError::InUse {
+            path: path.to_owned(),
+        }),
+        Err(error) => Err(io_error("lock", path, error.into())),
+    }
+}
+
 fn read_header(file: &File) -> io::Result<Option<Header>> {
     let mut bytes = [0; HEADER_BYTES];
     match file.read_exact_at(&mut bytes, 0) {
@@ -299,7 +313,7 @@ fn check(header: &Header, size: u64, options: &WriterOptions) -> Result<(), NotC
         || header.incompatible_flags & !written != 0
         || !header.is_keyed()
         || header.is_compact() != options.compact
-        || size > u64::from(u32::MAX)
+        || size > MAX_SIZE
     {
         return Err(NotContinuable::Foreign);
     }

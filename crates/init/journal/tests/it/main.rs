@@ -8,3 +8,4 @@ mod power;
 mod properties;
 mod round_trip;
 mod support;
+mod writer;

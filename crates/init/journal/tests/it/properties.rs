@@ -227,7 +227,7 @@ proptest! {
                 (place < models.len()).then_some(place)
             } else {
                 let current = usize::from(on);
-                (place >= 1 + current).then(|| place - 1 - current)
+                (place > current).then(|| place - 1 - current)
             };
             prop_assert_eq!(got, expected);
             if let Some(index) = expected {

@@ -153,9 +153,14 @@ impl Rotating {
         if self.writer.n_entries() == 0 {
             return;
         }
-        self.writer.sync().expect("sync");
-        self.writer =
-            JournalWriter::open(&self.dir.join("system.journal"), &self.options).expect("take");
+        // One process at a time has the file, so the old writer gives it up for a spare one first.
+        let (path, spare) = (self.dir.join("system.journal"), self.dir.join("spare"));
+        let numbers = self.writer.seqnums();
+        let other = JournalWriter::create(&spare, &self.options, numbers).expect("create");
+        let old = std::mem::replace(&mut self.writer, other);
+        old.close().expect("close");
+        self.writer = JournalWriter::open(&path, &self.options).expect("take");
+        std::fs::remove_file(&spare).expect("remove");
     }
 
     pub(crate) fn rotate(&mut self) {
