@@ -144,6 +144,10 @@ impl Core {
             "ack" => self.link()?.ack(rest.parse()?)?,
             "answer" => self.answers = rest == "on",
             "store" => self.store(rest)?,
+            "keep" => {
+                let file = File::open(rest)?;
+                self.link()?.store(&[(rest, file.as_fd())])?;
+            }
             "drop" => self.link()?.drop_prefix(rest)?,
             "check" => println!("checked {}", self.check()?),
             "spawn" => println!("spawned {}", spawn(rest)?),

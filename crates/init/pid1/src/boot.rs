@@ -11,7 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use rustix::system::{RebootCommand, reboot};
 
 use crate::report::{Level, say};
@@ -113,6 +113,8 @@ pub fn mount_proc() {
 
 /// Mounts the kernel's file systems where nothing is mounted, and makes the basic devices.
 pub fn mount_api() {
+    // Modes are meant as they are written here.
+    let mask = umask(Mode::empty());
     if !is_mount_point(DEV.target) && try_mount(&DEV, DEV.data).is_err() {
         say(
             Level::Warning,
@@ -130,6 +132,7 @@ pub fn mount_api() {
         let _ = symlinkat(target, CWD, link);
     }
     REST.iter().for_each(mount_missing);
+    umask(mask);
 }
 
 fn mount_missing(api: &Api) {
@@ -193,13 +196,12 @@ pub fn take_ctrl_alt_del() {
     }
 }
 
-/// Allows as many open files as possible: a few descriptors are kept for each service.
-pub fn raise_file_limit() {
+/// Allows as many open files as possible, since a few are kept for each service; how many that are.
+pub fn raise_file_limit() -> usize {
     let now = getrlimit(Resource::Nofile);
-    let wanted = match now.maximum {
-        Some(maximum) => maximum.max(MOST_FILES),
-        None => MOST_FILES,
-    };
+    let wanted = now
+        .maximum
+        .map_or(MOST_FILES, |maximum| maximum.max(MOST_FILES));
     let both = |files| Rlimit {
         current: Some(files),
         maximum: Some(files),
@@ -214,6 +216,8 @@ pub fn raise_file_limit() {
             format_args!("cannot raise the limit of open files: {error}"),
         );
     }
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(MOST_FILES);
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 /// Whether this is a PID namespace within a machine, whose file systems and kernel belong to others.

@@ -405,7 +405,7 @@ impl Init {
                 .collect(),
             first_exit: holdings.exits.first(),
             exits: exits.map(|exit| (exit.pid, exit.outcome)).collect(),
-            core_path: self.programs.path().to_owned(),
+            core_path: Some(self.programs.path().to_owned()),
             wanted_path: self.programs.wanted().map(ToOwned::to_owned),
             good_core: self.programs.good().map(raw),
             signals: holdings.signals.bits(),
@@ -426,11 +426,11 @@ impl Init {
         };
         end_processes(scope, &self.signals, self.fixed.shutdown_timeout);
         self.core = None;
-        let (role, end) = (self.fixed.role, end);
-        match (role, end) {
+        // What is kept may be on a file system that is to be unmounted.
+        self.holdings.kept.clear();
+        self.holdings.exits.clear();
+        match (self.fixed.role, end) {
             (_, End::Anew) => {
-                self.holdings.kept.clear();
-                self.holdings.exits.clear();
                 self.decide(Event::BeginAnew);
                 None
             }
@@ -440,18 +440,19 @@ impl Init {
                 end_machine(&end);
                 Some(0)
             }
-            (Role::Machine, End::Exit(_)) => end_for_ever(&MachineEnd::PowerOff),
-            (Role::Machine, End::Machine(end)) => end_for_ever(&end),
+            (Role::Machine, End::Exit(_)) => self.end_for_ever(&MachineEnd::PowerOff),
+            (Role::Machine, End::Machine(end)) => self.end_for_ever(&end),
         }
     }
-}
 
-/// The end of a machine: PID 1 must not exit, even if the kernel does not do as it is told.
-fn end_for_ever(end: &MachineEnd) -> ! {
-    leave_disks();
-    end_machine(end);
-    loop {
-        std::thread::park();
+    /// The end of a machine: PID 1 must not exit, even if the kernel does not do as it is told.
+    fn end_for_ever(&mut self, end: &MachineEnd) -> ! {
+        self.programs.let_go();
+        leave_disks();
+        end_machine(end);
+        loop {
+            std::thread::park();
+        }
     }
 }
 

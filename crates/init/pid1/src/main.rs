@@ -15,7 +15,11 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(error) => {
             say(Level::Error, format_args!("{error}"));
-            return ExitCode::from(USAGE);
+            // A typing error at the boot prompt must not keep a machine from starting.
+            if std::process::id() != 1 {
+                return ExitCode::from(USAGE);
+            }
+            Options::default()
         }
     };
     match options.command {

@@ -158,7 +158,7 @@ enum Phase {
     Killing {
         kill_at: Option<Duration>,
         hung: bool,
-        was_running: bool,
+        ran_since: Option<Duration>,
     },
     Ending,
 }
@@ -315,14 +315,16 @@ impl Policy {
     }
 
     fn link_closed(&mut self, now: Duration) -> Option<Action> {
-        let was_running = matches!(self.phase, Phase::Running { .. });
-        if was_running || matches!(self.phase, Phase::Starting { .. } | Phase::Adopting { .. }) {
-            self.phase = Phase::Killing {
-                kill_at: Some(now + CLOSED_GRACE),
-                hung: false,
-                was_running,
-            };
-        }
+        let ran_since = match self.phase {
+            Phase::Running { since, .. } => Some(since),
+            Phase::Starting { .. } | Phase::Adopting { .. } => None,
+            _ => return None,
+        };
+        self.phase = Phase::Killing {
+            kill_at: Some(now + CLOSED_GRACE),
+            hung: false,
+            ran_since,
+        };
         None
     }
 
@@ -349,24 +351,20 @@ impl Policy {
                 self.failed_to_adopt(now, Cause::Crash { outcome }, outcome)
             }
             Phase::Killing {
-                was_running, hung, ..
+                ran_since, hung, ..
             } => {
                 let cause = if hung {
                     Cause::Hang
                 } else {
                     Cause::Crash { outcome }
                 };
-                if was_running {
-                    self.crashed(now, cause)
-                } else {
-                    self.failed_to_adopt(now, cause, outcome)
+                match ran_since {
+                    Some(since) => self.stopped_running(now, since, cause),
+                    None => self.failed_to_adopt(now, cause, outcome),
                 }
             }
             Phase::Running { since, .. } => {
-                if now.saturating_sub(since) >= CRASH_WINDOW {
-                    self.crashes = CrashRecord::default();
-                }
-                self.crashed(now, Cause::Crash { outcome })
+                self.stopped_running(now, since, Cause::Crash { outcome })
             }
         }
     }
@@ -381,6 +379,13 @@ impl Policy {
             self.crashes.add(now);
             self.wait(now, Cause::RolledBack { outcome });
             return None;
+        }
+        self.crashed(now, cause)
+    }
+
+    fn stopped_running(&mut self, now: Duration, since: Duration, cause: Cause) -> Option<Action> {
+        if now.saturating_sub(since) >= CRASH_WINDOW {
+            self.crashes = CrashRecord::default();
         }
         self.crashed(now, cause)
     }
@@ -421,8 +426,8 @@ impl Policy {
                 };
                 Some(Action::Ping)
             }
-            Phase::Running { .. } => self.abort(now, true),
-            Phase::Starting { .. } | Phase::Adopting { .. } => self.abort(now, false),
+            Phase::Running { since, .. } => self.abort(now, Some(since)),
+            Phase::Starting { .. } | Phase::Adopting { .. } => self.abort(now, None),
             // It said that it would exit, and still is what will be upgraded.
             Phase::Leaving { init, .. } => {
                 self.phase = Phase::Leaving {
@@ -432,12 +437,12 @@ impl Policy {
                 Some(Action::Kill)
             }
             Phase::Killing {
-                hung, was_running, ..
+                hung, ran_since, ..
             } => {
                 self.phase = Phase::Killing {
                     kill_at: None,
                     hung,
-                    was_running,
+                    ran_since,
                 };
                 Some(Action::Kill)
             }
@@ -445,11 +450,11 @@ impl Policy {
         }
     }
 
-    fn abort(&mut self, now: Duration, was_running: bool) -> Option<Action> {
+    fn abort(&mut self, now: Duration, ran_since: Option<Duration>) -> Option<Action> {
         self.phase = Phase::Killing {
             kill_at: Some(now + ABORT_GRACE),
             hung: true,
-            was_running,
+            ran_since,
         };
         Some(Action::Abort)
     }

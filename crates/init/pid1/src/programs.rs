@@ -87,6 +87,12 @@ impl Programs {
         }
     }
 
+    /// Holds no file any more.
+    pub fn let_go(&mut self) {
+        self.good = None;
+        self.present = None;
+    }
+
     /// The path that has proved to work, or was given at the start.
     pub fn path(&self) -> &CStr {
         &self.path

@@ -5,9 +5,10 @@
 
 use std::error::Error;
 use std::fmt::{self, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 
 /// Longer messages are cut.
@@ -48,10 +49,19 @@ pub fn say(level: Level, message: fmt::Arguments<'_>) {
     }
     let _ = write!(line, "muster-init: {message}");
     let bytes = line.finish();
-    let _ = match kernel_log {
-        Some(descriptor) => rustix::io::write(descriptor.as_fd(), bytes),
-        None => rustix::io::write(std::io::stderr(), bytes),
-    };
+    match kernel_log {
+        Some(descriptor) => write_if_possible(descriptor.as_fd(), bytes),
+        None => write_if_possible(std::io::stderr().as_fd(), bytes),
+    }
+}
+
+/// A terminal that is held, or a pipe that nobody reads, must not stop init: the message is lost then.
+fn write_if_possible(target: BorrowedFd<'_>, bytes: &[u8]) {
+    let mut polled = [PollFd::from_borrowed_fd(target, PollFlags::OUT)];
+    let is_ready = poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+    if is_ready && polled[0].revents().contains(PollFlags::OUT) {
+        let _ = rustix::io::write(target, bytes);
+    }
 }
 
 /// An error with all its causes, for a message.

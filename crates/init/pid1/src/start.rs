@@ -25,6 +25,10 @@ use crate::state::State;
 /// Where core is if it is not beside init.
 const INSTALLED_CORE: &str = "/usr/lib/muster/muster-core";
 
+/// Of the open files that are allowed, so many are init's own: if all were kept for core, no other core could be
+/// started.
+const FILES_OF_INIT: usize = 64;
+
 /// Why init cannot run at all.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -58,7 +62,9 @@ pub fn start(mut options: Options) -> Result<u8, StartError> {
         LogTarget::Auto if role == Role::Machine => report::use_kernel_log(),
         LogTarget::Auto | LogTarget::Stderr => {}
     }
-    boot::raise_file_limit();
+    let room = boot::raise_file_limit()
+        .saturating_sub(FILES_OF_INIT)
+        .min(MOST_KEPT);
 
     let may_give_up = role == Role::Supervisor;
     let (policy, holdings, programs) = match resumed {
@@ -68,13 +74,13 @@ pub fn start(mut options: Options) -> Result<u8, StartError> {
             }
             let has_known_good = state.good_core.is_some();
             let policy = Policy::resumed(options.timing, may_give_up, has_known_good);
-            let (holdings, programs) = take_over(state, &options);
+            let (holdings, programs) = take_over(state, &options, room);
             (policy, holdings, programs)
         }
         None => (
             Policy::new(options.timing, may_give_up, options.safe_mode),
             Holdings {
-                kept: Kept::with_room_for(MOST_KEPT),
+                kept: Kept::with_room_for(room),
                 exits: ExitLog::new(MOST_EXITS, 1),
                 signals: PendingSignals::default(),
                 refused: 0,
@@ -134,8 +140,8 @@ fn take_role(options: &mut Options) -> Result<Role, StartError> {
 }
 
 /// Makes the state of the former init this one's own.
-fn take_over(state: State, options: &Options) -> (Holdings, Programs) {
-    let mut kept = Kept::with_room_for(MOST_KEPT);
+fn take_over(state: State, options: &Options, room: usize) -> (Holdings, Programs) {
+    let mut kept = Kept::with_room_for(room);
     let mut refused = state.refused;
     for (name, descriptor) in &state.kept {
         let stored = own(*descriptor).is_some_and(|owned| kept.store(name, owned).is_ok());
@@ -150,11 +156,7 @@ fn take_over(state: State, options: &Options) -> (Holdings, Programs) {
             exits.push(*pid, *outcome);
         }
     }
-    let path = if state.core_path.is_empty() {
-        core_path(options)
-    } else {
-        state.core_path
-    };
+    let path = state.core_path.unwrap_or_else(|| core_path(options));
     let good = state.good_core.and_then(own);
     let holdings = Holdings {
         kept,

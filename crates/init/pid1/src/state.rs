@@ -31,8 +31,8 @@ pub struct State {
     pub first_exit: u64,
     /// Exits that no core has acknowledged.
     pub exits: Vec<(i32, Outcome)>,
-    /// The path of core.
-    pub core_path: CString,
+    /// The path of core; without it, the new init looks for one itself.
+    pub core_path: Option<CString>,
     /// The path that the upgrade asked for.
     pub wanted_path: Option<CString>,
     /// The file of the core that worked last.
@@ -73,7 +73,9 @@ impl State {
         for (pid, outcome) in &self.exits {
             out.record(EXIT, &[&pid.to_le_bytes(), &outcome.raw.to_le_bytes()]);
         }
-        out.record(CORE_PATH, &[self.core_path.as_bytes()]);
+        if let Some(path) = &self.core_path {
+            out.record(CORE_PATH, &[path.as_bytes()]);
+        }
         if let Some(path) = &self.wanted_path {
             out.record(WANTED_PATH, &[path.as_bytes()]);
         }
@@ -131,7 +133,7 @@ impl State {
                 let raw = i32::from_le_bytes(*rest.first_chunk()?);
                 self.exits.push((i32::from_le_bytes(*pid), Outcome { raw }));
             }
-            CORE_PATH => self.core_path = path(content)?,
+            CORE_PATH => self.core_path = Some(path(content)?),
             WANTED_PATH => self.wanted_path = Some(path(content)?),
             GOOD_CORE => self.good_core = Some(RawFd::from_le_bytes(*content.first_chunk()?)),
             SIGNALS => self.signals = u64::from_le_bytes(*content.first_chunk()?),
@@ -189,7 +191,7 @@ mod tests {
             kept,
             any::<u64>(),
             exits,
-            "/[a-z]{1,9}",
+            prop::option::of("/[a-z]{1,9}"),
             wanted,
             prop::option::of(3_i32..99),
             any::<u64>(),
@@ -203,7 +205,7 @@ mod tests {
                         .into_iter()
                         .map(|(pid, raw)| (pid, Outcome { raw }))
                         .collect(),
-                    core_path: CString::new(core).unwrap(),
+                    core_path: core.map(|path| CString::new(path).unwrap()),
                     wanted_path: wanted.map(|path| CString::new(path).unwrap()),
                     good_core,
                     signals,
@@ -233,7 +235,7 @@ mod tests {
             kept: vec![("state".to_owned(), 12)],
             first_exit: 9,
             exits: vec![(42, Outcome { raw: 256 })],
-            core_path: c"/c".to_owned(),
+            core_path: Some(c"/c".to_owned()),
             wanted_path: Some(c"/d".to_owned()),
             good_core: Some(7),
             signals: 1 << 14,

@@ -92,6 +92,8 @@ fn core_that_runs_long_enough_leaves_safe_mode() {
         policy.apply(at(0), Event::Exited(KILLED));
         run_core(&mut policy, at(0), true);
     }
+    // The end of the link is usually seen before the exit.
+    policy.apply(at(10_000), Event::LinkClosed);
     policy.apply(at(10_000), Event::Exited(KILLED));
     let start = run_core(&mut policy, at(10_000), true);
     assert!(!start.safe_mode);

@@ -23,12 +23,13 @@ fn machine_boots_and_ends_with_its_disks_clean() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     make_ext4_disk(&disk, 32 << 20).unwrap();
-    // The mount, the file and a process with an open file on it are left to init.
+    // The mount, a process that uses it and a file on it that is kept are left to init.
     let script = "\
 run mkdir -p /mnt/disk && mount -t ext4 /dev/ubda /mnt/disk && echo data > /mnt/disk/file
 run cp /proc/self/mounts /out/mounts; cat /proc/1/cmdline > /out/init; cat /proc/sys/kernel/ctrl-alt-del > /out/keys
 spawn cd /mnt/disk; trap '' TERM; exec sleep 600 > log
 run while [ ! -e /mnt/disk/log ]; do :; done
+keep /mnt/disk/file
 shutdown poweroff
 ";
     let mut guest = Guest::uml()

@@ -188,18 +188,35 @@ fn crashing_core_gets_into_safe_mode() {
     rig.shut_down();
 }
 
+/// What a core is replaced for after this command.
+fn cause_after(command: &str) -> String {
+    let mut rig = Rig::start(&["--heartbeat", "0.2"]);
+    rig.wait_for_core();
+    rig.now();
+    rig.tell(command);
+    let begun = rig.wait_for_core();
+    rig.shut_down();
+    begun
+}
+
 #[test]
 fn hanging_core_is_replaced() {
-    for command in ["hang", "answer off", "kill 19", "close"] {
-        let mut rig = Rig::start(&["--heartbeat", "0.2"]);
-        rig.wait_for_core();
-        rig.now();
-        rig.tell(command);
-        let begun = rig.wait_for_core();
-        let closed = command == "close";
-        assert_eq!(begun.contains("cause=Hang"), !closed, "{command}: {begun}");
-        rig.shut_down();
+    for command in ["hang", "answer off"] {
+        let begun = cause_after(command);
+        assert!(begun.contains("cause=Hang"), "{command}: {begun}");
     }
+}
+
+#[test]
+fn core_that_cannot_even_abort_is_replaced() {
+    let stopped = cause_after("kill 19");
+    assert!(stopped.contains("cause=Hang"), "{stopped}");
+}
+
+#[test]
+fn core_that_closes_its_link_is_replaced() {
+    let closed = cause_after("close");
+    assert!(closed.contains("cause=Crash"), "{closed}");
 }
 
 #[test]
@@ -242,6 +259,51 @@ fn upgrade_that_fails_is_rolled_back() {
         assert!(exists(service));
         rig.shut_down();
     }
+}
+
+#[test]
+fn roll_back_works_after_init_was_replaced_too() {
+    let mut rig = Rig::start(&[]);
+    rig.wait_for_core();
+    rig.order("store 30 a");
+    rig.now();
+    rig.tell("upgrade both /bin/false");
+    let begun = rig.wait_for_core();
+    assert!(begun.contains("cause=RolledBack"), "{begun}");
+    assert_eq!(field(&begun, "kept"), "30");
+    assert_eq!(rig.count("stays"), 0);
+    rig.shut_down();
+}
+
+/// More than there is room for is refused one by one, and core is told.
+#[test]
+fn descriptors_without_room_are_counted() {
+    const TOO_MANY: usize = 17_000;
+    let mut rig = Rig::start(&[]);
+    rig.wait_for_core();
+    rig.order(&format!("store {TOO_MANY} a"));
+    let refused = |rig: &Rig| -> usize {
+        let lines = rig.init.lines();
+        let counts = lines
+            .iter()
+            .filter_map(|line| line.text.strip_prefix("refused "));
+        counts.map(|count| count.parse::<usize>().unwrap()).sum()
+    };
+    poll_until(TIME, "some are refused", || {
+        refused(&rig) >= TOO_MANY - 16_384
+    });
+    // There is always room for another core, and room again when something is dropped.
+    rig.order("drop a1");
+    rig.now();
+    rig.tell("kill 9");
+    let kept: usize = field(&rig.wait_for_core(), "kept").parse().unwrap();
+    assert!(kept > 0 && kept < TOO_MANY - refused(&rig));
+    rig.order("store 20 b");
+    rig.now();
+    rig.tell("kill 9");
+    let begun = rig.wait_for_core();
+    assert_eq!(field(&begun, "kept"), (kept + 20).to_string());
+    rig.shut_down();
 }
 
 #[test]
