@@ -51,7 +51,7 @@ fn unit() -> CgroupPath {
 fn sleeper() -> ExecContext {
     ExecContext {
         argv: vec!["sleep".into(), "1000".into()],
-        ..program("/bin/sleep")
+        ..program("/usr/bin/sleep")
     }
 }
 

@@ -5,6 +5,7 @@
 mod descriptors;
 mod failures;
 mod groups;
+mod guest;
 mod parents;
 mod rig;
 mod settings;

@@ -52,7 +52,7 @@ fn helped(path: &str) -> (Pid, String) {
 
 #[test]
 fn a_sibling_is_reaped_by_the_common_parent() {
-    let (pid, _) = helped("/bin/true");
+    let (pid, _) = helped("/usr/bin/true");
     // Only its parent can wait for it, so it is this process's child.
     assert_eq!(wait(pid).exit_status(), Some(0));
     let (pid, code) = helped("/no/such");
@@ -69,7 +69,7 @@ fn the_slot_says_which_process_came_of_an_action() {
     let (mut slot, memory) = Slot::create().unwrap();
     let later = Slot::map(&memory).unwrap();
     let mut spawner = Spawner::new().unwrap();
-    let context = program("/bin/true");
+    let context = program("/usr/bin/true");
     let mut prepared = Prepared::new(&context, &[]).unwrap();
     for action in [7, 8] {
         slot.begin(action);
