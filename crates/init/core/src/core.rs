@@ -240,6 +240,13 @@ impl Core {
                 self.done = action.id;
                 muster_fault::hit(ACTED);
             }
+            if let What::Unit {
+                unit,
+                input: Input::Exited { .. },
+            } = event.what
+            {
+                self.tidy_after_exit(unit);
+            }
         }
     }
 
@@ -327,6 +334,8 @@ impl Core {
             .map_err(CoreError::Record)?;
         self.snapshot_size = bytes.len();
         self.log_size = 0;
+        drop(bytes);
+        self.platform.give_memory_back();
         Ok(())
     }
 

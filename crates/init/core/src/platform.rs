@@ -95,6 +95,8 @@ pub trait Platform {
     /// # Errors
     /// If there is no room for it; the old one stays.
     fn replace_record(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Memory that is not used any more goes back to the system: large loads and snapshots leave much of it.
+    fn give_memory_back(&mut self);
     /// Keeps bytes that cannot be understood for whoever looks into it, and says where.
     ///
     /// # Errors

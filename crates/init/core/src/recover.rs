@@ -54,8 +54,8 @@ impl Kept {
     }
 
     /// What nobody took: of units that are not known any more.
-    pub(crate) fn rest(self) -> Vec<String> {
-        self.by_name.into_keys().collect()
+    pub(crate) fn take_rest(&mut self) -> impl Iterator<Item = String> {
+        std::mem::take(&mut self.by_name).into_keys()
     }
 }
 
@@ -83,6 +83,9 @@ impl Core {
         self.adopt_processes(exits);
         self.restore_descriptors(kept);
         self.open_control(kept)?;
+        for name in kept.take_rest() {
+            self.platform.release(&name);
+        }
         for action in &unfinished {
             self.finish(action);
         }

@@ -2,6 +2,7 @@
 
 use muster_engine::ids::UnitId;
 use muster_engine::protocol::{ExitStatus, Input};
+use muster_engine::types::{Machine, ServiceState};
 use muster_handover::Exit;
 
 use super::Core;
@@ -32,6 +33,20 @@ impl Core {
         }
         self.platform.forget(pid);
         self.platform.acknowledge(exit.seq);
+    }
+
+    /// A unit that stays up without processes needs neither a cgroup nor a stream to the log any more.
+    pub(super) fn tidy_after_exit(&mut self, unit: UnitId) {
+        let record = self.engine.get(unit);
+        let is_over = record.is_some_and(|record| match &record.machine {
+            Machine::Service(service) => {
+                service.state == ServiceState::Exited && record.machine.processes().next().is_none()
+            }
+            _ => false,
+        });
+        if is_over && !self.platform.is_populated(&self.cgroup_of(unit)) {
+            self.release_cgroup(unit);
+        }
     }
 
     /// The kernel's killings count from the moment the cgroup was made, and that is made for each run.

@@ -35,7 +35,15 @@ const UNITS: &[(&str, &str)] = &[
     ),
     (
         "daemon.service",
-        "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/bin/daemon\n",
+        "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/bin/daemon\nExecStop=/bin/true\nExecStopPost=/bin/true\n",
+    ),
+    (
+        "exit.target",
+        "[Unit]\nDefaultDependencies=no\nConflicts=chain3.service daemon.service\nRequires=end.service\nAfter=chain3.service daemon.service end.service\n",
+    ),
+    (
+        "end.service",
+        "[Unit]\nDefaultDependencies=no\nAfter=chain3.service daemon.service\nSuccessAction=exit-force\n[Service]\nType=oneshot\n",
     ),
     (
         "many.target",
@@ -92,11 +100,21 @@ fn live(world: &Rc<RefCell<World>>, options: &Options) -> usize {
         }));
         match lived {
             Ok(Err(CoreError::Wait(_))) => return life,
+            Ok(Ok(())) if world.borrow().ended => return life,
             Ok(other) => panic!("the manager ended by itself: {other:?}"),
             Err(payload) => assert!(payload.is::<Death>(), "the manager panicked"),
         }
     }
     panic!("the manager never came to rest");
+}
+
+/// A death that a test asked for is no news.
+fn quiet_deaths() {
+    std::panic::set_hook(Box::new(|info| {
+        if !info.payload().is::<Death>() {
+            eprintln!("{info}");
+        }
+    }));
 }
 
 fn outcome(world: &Rc<RefCell<World>>) -> (Vec<String>, Vec<String>) {
@@ -116,11 +134,7 @@ fn outcome(world: &Rc<RefCell<World>>) -> (Vec<String>, Vec<String>) {
 fn a_death_at_any_moment_is_not_seen_from_outside() {
     let folder = tempfile::tempdir().unwrap();
     let options = options(folder.path());
-    std::panic::set_hook(Box::new(|info| {
-        if !info.payload().is::<Death>() {
-            eprintln!("{info}");
-        }
-    }));
+    quiet_deaths();
     let untouched = Rc::new(RefCell::new(World::default()));
     assert_eq!(live(&untouched, &options), 1);
     let expected = outcome(&untouched);
@@ -141,6 +155,49 @@ fn a_death_at_any_moment_is_not_seen_from_outside() {
             "all exits are acknowledged"
         );
         assert!(world.borrow().adopted);
+    }
+}
+
+/// The same on the way down: every stop command runs once, and the machine is handed over at the end.
+#[test]
+fn a_death_while_stopping_is_not_seen_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    quiet_deaths();
+    let whole = || {
+        let world = Rc::new(RefCell::new(World::default()));
+        world.borrow_mut().then_ends = true;
+        world
+    };
+    let untouched = whole();
+    assert_eq!(live(&untouched, &options), 1);
+    let expected = outcome(&untouched);
+    assert_eq!(expected.0.len(), 13, "{:?}", expected.0);
+    assert_eq!(expected.1, [""; 0], "nobody is left");
+    for moment in 1..=untouched.borrow().calls() {
+        let world = whole();
+        world.borrow_mut().dies_at = Some(moment);
+        live(&world, &options);
+        assert_eq!(outcome(&world), expected, "death at call {moment}");
+        assert!(world.borrow().ended);
+    }
+}
+
+/// Deaths during the recovery from deaths.
+#[test]
+fn many_deaths_in_a_row_are_not_seen_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    quiet_deaths();
+    let untouched = Rc::new(RefCell::new(World::default()));
+    live(&untouched, &options);
+    let expected = outcome(&untouched);
+    // Steps that share no factor with each other meet the work, and the recoveries, at ever other places.
+    for step in [7, 11, 17, 23, 37, 53] {
+        let world = Rc::new(RefCell::new(World::default()));
+        world.borrow_mut().dies_every = Some(step * 4 + 1);
+        live(&world, &options);
+        assert_eq!(outcome(&world), expected, "death at every {step}th moment");
     }
 }
 

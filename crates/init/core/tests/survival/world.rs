@@ -13,7 +13,7 @@ use std::rc::Rc;
 use muster_core::platform::{Launch, Platform, ProcessFacts, Ready, Token, Usage};
 use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
 use muster_engine::protocol::{Process, SpawnError};
-use muster_handover::{Exit, FromInit, Outcome, ShutdownKind};
+use muster_handover::{Exit, FromInit, Outcome, ShutdownKind, Signal};
 
 /// The manager died here.
 #[derive(Debug)]
@@ -45,7 +45,15 @@ pub(crate) struct World {
     chance: u128,
     calls: u64,
     pub(crate) dies_at: Option<u64>,
+    /// The manager dies again and again, each time after this many calls more than the last time.
+    pub(crate) dies_every: Option<u64>,
+    deaths: u64,
     pub(crate) adopted: bool,
+    /// Once nothing happens any more, the manager is asked to end.
+    pub(crate) then_ends: bool,
+    asked: bool,
+    /// The manager has handed the machine over to be ended.
+    pub(crate) ended: bool,
 }
 
 impl World {
@@ -53,6 +61,13 @@ impl World {
         self.calls += 1;
         if self.dies_at == Some(self.calls) {
             self.dies_at = None;
+            std::panic::panic_any(Death);
+        }
+        if let Some(every) = self.dies_every
+            && self.calls >= every + self.deaths * 3
+        {
+            self.calls = 0;
+            self.deaths += 1;
             std::panic::panic_any(Death);
         }
     }
@@ -65,6 +80,7 @@ impl World {
     /// A new manager is told everything that the last one did not acknowledge.
     pub(crate) fn begin(&mut self) -> Vec<Exit> {
         self.told = self.exits.len();
+        self.asked = false;
         self.adopted = false;
         self.exits.clone()
     }
@@ -145,6 +161,15 @@ impl Platform for Sim {
                     world.now = world.now.max(at.0);
                     Ok(())
                 }
+                _ if world.then_ends => {
+                    world.asked = true;
+                    ready.push(Ready {
+                        token: Token::Init,
+                        readable: true,
+                        writable: false,
+                    });
+                    Ok(())
+                }
                 _ => Err(io::ErrorKind::WouldBlock.into()),
             }
         })
@@ -174,6 +199,8 @@ impl Platform for Sim {
         })
     }
 
+    fn give_memory_back(&mut self) {}
+
     fn set_aside(&mut self, _: &[u8]) -> io::Result<PathBuf> {
         Ok(PathBuf::from("/aside"))
     }
@@ -183,6 +210,12 @@ impl Platform for Sim {
             let new = world.exits[world.told..].iter().copied();
             took.extend(new.map(FromInit::Exit));
             world.told = world.exits.len();
+            if std::mem::take(&mut world.asked) {
+                took.push(FromInit::Signal(Signal {
+                    number: 15,
+                    sender: 1,
+                }));
+            }
             Ok(())
         })
     }
@@ -218,7 +251,10 @@ impl Platform for Sim {
     }
 
     fn shutdown(&mut self, _: ShutdownKind<'_>) -> io::Result<()> {
-        Ok(())
+        self.with(|world| {
+            world.ended = true;
+            Ok(())
+        })
     }
 
     fn feed(&mut self, _: &[u8], _: Option<BorrowedFd<'_>>) -> io::Result<bool> {
