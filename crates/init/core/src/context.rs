@@ -24,7 +24,7 @@ mod settings;
 mod streams;
 #[cfg(test)]
 mod tests;
-mod unapplied;
+pub(crate) mod unapplied;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

@@ -12,7 +12,7 @@ macro_rules! differing {
 }
 
 /// Their names. A process with all privileges is not confined anyway, and resources are the unit's, not the process's.
-pub(super) fn directives(config: &UnitConfig, privileged: bool) -> Vec<&'static str> {
+pub(crate) fn directives(config: &UnitConfig, privileged: bool) -> Vec<&'static str> {
     let mut found = Vec::new();
     if !privileged {
         confinement(&config.exec, &mut found);

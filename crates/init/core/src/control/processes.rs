@@ -3,7 +3,7 @@
 use muster_control::manager::{
     CleanCall, Cleanable, FreezeCall, KillCall, UnitCall, WaitWhat, error,
 };
-use muster_engine::event::What;
+use muster_engine::event::{LoadState, What};
 use muster_engine::ids::UnitId;
 use muster_engine::job::{JobMode, JobVerb};
 use muster_engine::protocol::{Input, Role};
@@ -27,6 +27,15 @@ impl Core {
         self.engine
             .find(unit)
             .ok_or_else(|| Fault::no_such_unit(unit))
+    }
+
+    /// A unit whose settings are known.
+    pub(super) fn must_have_files(&self, unit: &UnitName) -> Result<UnitId, Fault> {
+        let id = self.known_unit(unit.as_str())?;
+        if self.engine.unit(id).load == LoadState::NotFound {
+            return Err(Fault::no_such_unit(unit.as_str()));
+        }
+        Ok(id)
     }
 
     pub(super) fn kill_by_request(&mut self, call: &mut IncomingCall) -> Handled {
@@ -122,7 +131,7 @@ impl Core {
     pub(super) fn clean(&mut self, call: &mut IncomingCall) -> Handled {
         let wanted: CleanCall = call.parameters.read()?;
         let name = self.load_for_change(&wanted.unit)?;
-        let unit = self.known_unit(&wanted.unit)?;
+        let unit = self.must_have_files(&name)?;
         if !self.engine.unit(unit).active().is_down() || self.engine.unit(unit).job.is_some() {
             let message = format!("{name} is not down: stop it before it is cleaned.");
             return Err(Fault::new(error::REFUSED, name.as_str(), message));

@@ -128,7 +128,7 @@ impl Core {
     pub(super) fn set_property(&mut self, call: &mut IncomingCall) -> Handled {
         let wanted: SetPropertyCall = call.parameters.read()?;
         let unit = self.load_for_change(&wanted.unit)?;
-        self.known_unit(&wanted.unit)?;
+        self.must_have_files(&unit)?;
         let folder = if wanted.runtime {
             self.options.control_folder()
         } else {

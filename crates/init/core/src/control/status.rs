@@ -7,7 +7,7 @@ use muster_control::manager::{
     UnitStatus,
 };
 use muster_engine::dep::DepKind;
-use muster_engine::ids::UnitId;
+use muster_engine::ids::{Time, UnitId};
 use muster_engine::protocol::Role;
 use muster_engine::spec::KindSpec;
 use muster_engine::types::{Machine, Service};
@@ -21,6 +21,7 @@ use super::fault::Fault;
 use super::jobs::exit_word;
 use super::reason::{command_text, failed_check};
 use super::rows::{self, moment};
+use crate::context::unapplied;
 use crate::core::Core;
 use crate::execute::process::phase_name;
 
@@ -118,7 +119,7 @@ impl Core {
         status.invocation = record.invocation.to_string();
         status.failed_check = failed_check(record);
         if let Some(checked) = &record.checked {
-            status.checked.monotonic = checked.at.0;
+            status.checked = self.at(checked.at);
         }
         match (
             &record.machine,
@@ -141,6 +142,16 @@ impl Core {
         Ok(status)
     }
 
+    /// A moment of the monotonic clock, on both.
+    fn at(&self, at: Time) -> Moment {
+        let now = self.now();
+        let ago = now.monotonic.since(at);
+        Moment {
+            real: u64::try_from(now.real).unwrap_or(0).saturating_sub(ago),
+            monotonic: at.0,
+        }
+    }
+
     fn add_files(&mut self, status: &mut UnitStatus, config: &UnitConfig) {
         let name = &config.name;
         status.aliases = config.aliases.iter().map(ToString::to_string).collect();
@@ -150,6 +161,8 @@ impl Core {
         status.needs_reload = self.units.is_stale(name);
         status.transient = self.control.transients.has(name.as_str());
         status.remarks = self.remarks_about(name.as_str());
+        let not_applied = unapplied::directives(config, false);
+        status.not_applied = not_applied.into_iter().map(str::to_owned).collect();
         if let UnitKind::Service(service) = &config.kind {
             status.stored_descriptors_max = service.file_descriptor_store_max;
         }

@@ -34,7 +34,12 @@ impl Step<'_> {
             .flat_map(|spec| &spec.deps)
             .map(|(kind, name)| (*kind, self.state.intern(name)))
             .collect();
-        self.state.set_own_edges(id, &edges);
+        // What runs without its file keeps the settings it was started with, so that it can be stopped as it should. Its
+        // edges are among them: they say in which slice its processes are.
+        let keeps_its_own = unit.spec.is_none() && !self.state.unit(id).active().is_down();
+        if !keeps_its_own {
+            self.state.set_own_edges(id, &edges);
+        }
         let spec = unit.spec.as_ref().map(|spec| {
             let mut spec = spec.clone();
             spec.deps = std::collections::BTreeSet::new();
@@ -52,8 +57,7 @@ impl Step<'_> {
                 return self.log(Severity::Warning, id, message.into());
             }
         }
-        // What runs without its file keeps the settings it was started with, so that it can be stopped as it should.
-        if spec.is_some() || record.active().is_down() {
+        if !keeps_its_own {
             record.spec = spec;
         }
         self.pending
@@ -110,10 +114,22 @@ impl Step<'_> {
             if record.active().is_down() && record.job.is_none() {
                 record.spec = None;
                 self.state.set_own_edges(id, &[]);
-                if self.state.unit(id).edges().is_empty() {
-                    self.state.vacate(id);
-                }
             }
+        }
+        self.forget_unmentioned();
+    }
+
+    /// Forgets units that have no file, do nothing, and are mentioned by nobody.
+    fn forget_unmentioned(&mut self) {
+        let idle: Vec<UnitId> = self
+            .state
+            .units()
+            .filter(|(_, unit)| unit.load == LoadState::NotFound && unit.job.is_none())
+            .filter(|(_, unit)| unit.active().is_down() && unit.edges().is_empty())
+            .map(|(id, _)| id)
+            .collect();
+        for id in idle {
+            self.state.vacate(id);
         }
     }
 }
