@@ -40,6 +40,9 @@ pub struct Options {
     /// Open a socket for sd_journal_send(3) there
     #[arg(long, value_name = "PATH")]
     pub native: Option<PathBuf>,
+    /// Open a socket for sd_journal_stream_fd(3) there
+    #[arg(long, value_name = "PATH")]
+    pub stdout: Option<PathBuf>,
     /// Open a control socket there
     #[arg(long, value_name = "PATH")]
     pub varlink: Option<PathBuf>,

@@ -40,16 +40,18 @@ pub struct UnitOrigin {
 }
 
 impl UnitOrigin {
-    /// The unit of a stream.
+    /// The unit of a stream that the manager has given.
     #[must_use]
-    pub fn of(stream: &Stream) -> Self {
+    pub fn of(stream: &Stream) -> Option<Self> {
+        if stream.unit.is_empty() {
+            return None;
+        }
         let mut fields = Fields::default();
         for (name, value) in [
             ("_SYSTEMD_CGROUP", &stream.cgroup),
             ("_SYSTEMD_UNIT", &stream.unit),
             ("_SYSTEMD_SLICE", &stream.slice),
             ("_SYSTEMD_INVOCATION_ID", &stream.invocation),
-            ("_STREAM_ID", &stream.id),
         ] {
             fields.push_some(
                 name,
@@ -64,14 +66,14 @@ impl UnitOrigin {
                 fields.push_whole(field.as_bytes());
             }
         }
-        Self {
+        Some(Self {
             name: stream.unit.clone(),
             fields,
             limit: (stream.rate_interval > 0).then_some(RateLimit {
                 interval_us: stream.rate_interval,
                 burst: stream.rate_burst,
             }),
-        }
+        })
     }
 }
 

@@ -62,6 +62,9 @@ fn sockets(options: &Options) -> Result<Sockets, OpenSocketError> {
     if let Some(path) = &options.native {
         sockets.native = Some(open_datagram(path)?);
     }
+    if let Some(path) = &options.stdout {
+        sockets.stdout = Some(open_listener(path, 0o666)?);
+    }
     if let Some(path) = &options.varlink {
         sockets.varlink.push(open_listener(path, 0o600)?);
     }

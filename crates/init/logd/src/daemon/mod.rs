@@ -1,5 +1,6 @@
 //! The loop: one thread, one epoll, everything that can be read.
 
+mod greetings;
 mod poll;
 mod requests;
 mod streams;
@@ -11,11 +12,14 @@ use std::time::Duration;
 use muster_varlink::{OpenServerError, Server, ServerOptions};
 use thiserror::Error;
 
+use self::greetings::{Greeted, Greetings};
 use self::poll::{Poll, Source};
 use self::requests::Pending;
 use self::streams::Streams;
 use crate::config::Config;
-use crate::input::{FeedEvent, FeedSource, InputError, KernelSource, NativeSource, SyslogSource};
+use crate::input::{
+    FeedEvent, FeedSource, InputError, KernelSource, NativeSource, SyslogSource, Taken,
+};
 use crate::notify::Notifier;
 use crate::origin::Host;
 use crate::parse::priority::Level;
@@ -25,9 +29,11 @@ use crate::state::{Ledger, LedgerFile, OpenLedgerError};
 use crate::store::{Places, Store};
 use crate::sys;
 
-/// How many times everything that can be read is read before a request to synchronise is answered. A
-/// service that never stops writing must not hold it up for ever.
-const DRAIN_ROUNDS: usize = 256;
+/// How many turns a source gets before a request to synchronise is answered: enough for all that a socket can
+/// hold, and not more, for a service that never stops writing must not hold the request up.
+const DRAIN_TURNS: usize = 8;
+/// The same for the kernel's messages, whose ring is larger.
+const KERNEL_TURNS: usize = 4096;
 
 /// What the daemon is started with.
 #[derive(Debug)]
@@ -79,6 +85,7 @@ pub struct Daemon {
     syslog: Option<SyslogSource>,
     native: Option<NativeSource>,
     kernel: Option<KernelSource>,
+    greetings: Option<Greetings>,
     streams: Streams,
     servers: Vec<Server>,
     notifier: Notifier,
@@ -123,6 +130,7 @@ impl Daemon {
             syslog: None,
             native: None,
             kernel: None,
+            greetings: None,
             servers: Vec::new(),
             watchdog_at_us: notifier.watchdog_us().map(|_| 0),
             notifier,
@@ -156,6 +164,11 @@ impl Daemon {
             let source = NativeSource::new(socket, recorder).map_err(DaemonError::Input)?;
             watch(source.as_fd(), Source::Native)?;
             self.native = Some(source);
+        }
+        if let Some(socket) = sockets.stdout {
+            let greetings = Greetings::new(socket).map_err(DaemonError::Poll)?;
+            watch(greetings.listener(), Source::Listener)?;
+            self.greetings = Some(greetings);
         }
         for (index, socket) in sockets.varlink.into_iter().enumerate() {
             let server =
@@ -193,10 +206,10 @@ impl Daemon {
         while !self.is_stopping {
             let deadline = self.deadline();
             self.turn(deadline)?;
-            self.answer_pending()?;
+            self.answer_pending();
         }
         self.notifier.say("STOPPING=1");
-        self.drain()?;
+        self.drain();
         if let Err(error) = self.recorder.store.sync() {
             self.recorder.say(Level::ERR, &chain(&error), &[]);
         }
@@ -204,33 +217,43 @@ impl Daemon {
     }
 
     /// Waits until something can be read or the time has come, and reads it.
-    fn turn(&mut self, deadline_us: Option<u64>) -> Result<usize, DaemonError> {
+    fn turn(&mut self, deadline_us: Option<u64>) -> Result<(), DaemonError> {
         let timeout = deadline_us.map(|at| at.saturating_sub(now().monotonic_us));
         let ready = self.poll.wait(timeout).map_err(DaemonError::Poll)?;
         for source in &ready {
             self.read(*source);
         }
-        Ok(ready.len())
+        Ok(())
     }
 
-    fn read(&mut self, source: Source) {
+    /// Gives a source its turn.
+    fn read(&mut self, source: Source) -> Taken {
         let recorder = &mut self.recorder;
         let result = match source {
             Source::Signals => return self.take_signals(),
             Source::Feed => return self.read_feed(),
             Source::Stream(slot) => return self.streams.turn(slot, recorder, &self.poll),
             Source::Control(index) => return self.serve(index),
+            Source::Listener => return self.accept_streams(),
+            Source::Greeting(number) => return self.greet(number),
             Source::Syslog => self.syslog.as_mut().map(|source| source.turn(recorder)),
             Source::Native => self.native.as_mut().map(|source| source.turn(recorder)),
             Source::Kernel => self.kernel.as_mut().map(|source| source.turn(recorder)),
         };
-        if let Some(Err(error)) = result {
-            self.give_up(source, &error);
+        match result {
+            None => Taken::All,
+            Some(Ok(taken)) => taken,
+            Some(Err(error)) => {
+                self.give_up(source, &error);
+                Taken::All
+            }
         }
     }
 
-    fn read_feed(&mut self) {
-        let Some(feed) = &mut self.feed else { return };
+    fn read_feed(&mut self) -> Taken {
+        let Some(feed) = &mut self.feed else {
+            return Taken::All;
+        };
         let (streams, poll, pending) = (&mut self.streams, &self.poll, &mut self.pending);
         let mut is_closed = false;
         let result = feed.turn(&mut self.recorder, |event, recorder| match event {
@@ -241,11 +264,46 @@ impl Daemon {
             FeedEvent::Sync => pending.push(Pending::Sync),
             FeedEvent::Closed => is_closed = true,
         });
-        if let Err(error) = result {
-            self.give_up(Source::Feed, &error);
-        } else if is_closed {
+        if is_closed {
             self.drop_source(Source::Feed);
         }
+        result.unwrap_or_else(|error| {
+            self.give_up(Source::Feed, &error);
+            Taken::All
+        })
+    }
+
+    fn accept_streams(&mut self) -> Taken {
+        let Some(greetings) = &mut self.greetings else {
+            return Taken::All;
+        };
+        match greetings.accept(&self.poll) {
+            Ok(turned_away) => self.recorder.counters.refused += turned_away,
+            Err(source) => {
+                let error = InputError {
+                    operation: "accept a client of",
+                    source_name: "the stream socket",
+                    source,
+                };
+                self.give_up(Source::Listener, &error);
+            }
+        }
+        Taken::All
+    }
+
+    fn greet(&mut self, number: u64) -> Taken {
+        let Some(greetings) = &mut self.greetings else {
+            return Taken::All;
+        };
+        match greetings.turn(number, &self.poll) {
+            Greeted::NotYet => {}
+            Greeted::Refused => self.recorder.counters.refused += 1,
+            Greeted::Stream(descriptor, stream) => {
+                let recorder = &mut self.recorder;
+                self.streams.take(descriptor, &stream, recorder, &self.poll);
+            }
+        }
+        Taken::All
     }
 
     /// A source that cannot be read is not read again: it would be ready for ever.
@@ -274,11 +332,18 @@ impl Daemon {
                     .take()
                     .inspect(|kernel| poll.remove(kernel.as_fd())),
             ),
-            Source::Signals | Source::Control(_) | Source::Stream(_) => {}
+            Source::Listener => {
+                drop(
+                    self.greetings
+                        .take()
+                        .inspect(|greetings| poll.remove(greetings.listener())),
+                );
+            }
+            Source::Signals | Source::Control(_) | Source::Stream(_) | Source::Greeting(_) => {}
         }
     }
 
-    fn take_signals(&mut self) {
+    fn take_signals(&mut self) -> Taken {
         while let Ok(signal) = sys::next_signal(self.signals.as_fd()) {
             match signal {
                 libc::SIGUSR1 => self.pending.push(Pending::Flush),
@@ -286,16 +351,32 @@ impl Daemon {
                 _ => self.is_stopping = true,
             }
         }
+        Taken::All
     }
 
-    /// Reads until nothing more is there.
-    fn drain(&mut self) -> Result<(), DaemonError> {
-        for _ in 0..DRAIN_ROUNDS {
-            if self.turn(Some(0))? == 0 {
+    /// Reads everything that was sent until now.
+    fn drain(&mut self) {
+        // The feed and the listener first: they bring streams.
+        self.drain_source(Source::Feed, DRAIN_TURNS);
+        self.drain_source(Source::Listener, 1);
+        let greetings = self.greetings.as_ref().map(Greetings::waiting);
+        for number in greetings.unwrap_or_default() {
+            self.drain_source(Source::Greeting(number), 1);
+        }
+        for slot in self.streams.slots() {
+            self.drain_source(Source::Stream(slot), DRAIN_TURNS);
+        }
+        self.drain_source(Source::Syslog, DRAIN_TURNS);
+        self.drain_source(Source::Native, DRAIN_TURNS);
+        self.drain_source(Source::Kernel, KERNEL_TURNS);
+    }
+
+    fn drain_source(&mut self, source: Source, turns: usize) {
+        for _ in 0..turns {
+            if self.read(source) == Taken::All {
                 break;
             }
         }
-        Ok(())
     }
 
     /// Does what time asks for; says when it asks again.

@@ -13,6 +13,8 @@ const BATCH: usize = 64;
 /// Tokens from here on are control sockets, and then streams.
 const FIRST_CONTROL: u64 = 16;
 const FIRST_STREAM: u64 = 64;
+/// And then connections that are not streams yet.
+const FIRST_GREETING: u64 = 1 << 63;
 /// The longest wait, so that the clock's jumps matter little.
 const WAIT_MAX_US: u64 = 60_000_000;
 
@@ -24,8 +26,10 @@ pub(super) enum Source {
     Syslog,
     Native,
     Kernel,
+    Listener,
     Control(usize),
     Stream(SlotIndex),
+    Greeting(u64),
 }
 
 impl Source {
@@ -36,8 +40,10 @@ impl Source {
             Self::Syslog => 2,
             Self::Native => 3,
             Self::Kernel => 4,
+            Self::Listener => 5,
             Self::Control(index) => FIRST_CONTROL + index as u64,
             Self::Stream(slot) => FIRST_STREAM + slot.number() as u64,
+            Self::Greeting(number) => FIRST_GREETING + number,
         }
     }
 
@@ -48,9 +54,11 @@ impl Source {
             2 => Self::Syslog,
             3 => Self::Native,
             4 => Self::Kernel,
+            5 => Self::Listener,
             FIRST_CONTROL..FIRST_STREAM => {
                 Self::Control(usize::try_from(token - FIRST_CONTROL).ok()?)
             }
+            FIRST_GREETING.. => Self::Greeting(token - FIRST_GREETING),
             FIRST_STREAM.. => {
                 Self::Stream(SlotIndex::of(usize::try_from(token - FIRST_STREAM).ok()?))
             }

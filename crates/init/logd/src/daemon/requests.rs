@@ -2,10 +2,11 @@
 
 use muster_varlink::{CallId, Reply};
 
-use super::{Daemon, DaemonError, control_time};
+use super::{Daemon, control_time};
 use crate::control::{
     FlushReply, JournalFile, Request, StatusReply, VacuumReply, failure, request_of,
 };
+use crate::input::Taken;
 use crate::parse::priority::Level;
 use crate::recorder::{chain, now};
 use crate::store::StoreError;
@@ -25,10 +26,10 @@ pub(super) enum Pending {
 
 impl Daemon {
     /// Reads what clients of a control socket ask for.
-    pub(super) fn serve(&mut self, index: usize) {
+    pub(super) fn serve(&mut self, index: usize) -> Taken {
         let time = control_time();
         let Some(server) = self.servers.get_mut(index) else {
-            return;
+            return Taken::All;
         };
         server.turn(time);
         let owner = rustix::process::geteuid().as_raw();
@@ -44,15 +45,17 @@ impl Daemon {
             }
         }
         server.flush(time);
+        Taken::All
     }
 
     /// Does what is pending. More may come in meanwhile; it is done in the next round.
-    pub(super) fn answer_pending(&mut self) -> Result<(), DaemonError> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
+    pub(super) fn answer_pending(&mut self) {
         let pending = std::mem::take(&mut self.pending);
-        self.drain()?;
+        // How it is can be said at any time; the rest is about what was sent before.
+        let asks_for_all = |item: &Pending| !matches!(item, Pending::Call(_, _, Request::Status));
+        if pending.iter().any(asks_for_all) {
+            self.drain();
+        }
         for item in pending {
             match item {
                 Pending::Sync => self.report(|daemon| daemon.recorder.store.sync()),
@@ -72,7 +75,6 @@ impl Daemon {
                 }
             }
         }
-        Ok(())
     }
 
     fn report(&mut self, action: impl FnOnce(&mut Self) -> Result<(), StoreError>) {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use muster_control::feed::Stream;
 
 use super::poll::{Poll, Source};
-use crate::input::{StreamSource, StreamState, record_orphan};
+use crate::input::{StreamSource, StreamState, Taken, record_orphan};
 use crate::parse::priority::Level;
 use crate::recorder::{Recorder, chain, now};
 use crate::state::SlotIndex;
@@ -68,18 +68,25 @@ impl Streams {
     }
 
     /// Reads a stream.
-    pub(super) fn turn(&mut self, slot: SlotIndex, recorder: &mut Recorder, poll: &Poll) {
+    pub(super) fn turn(&mut self, slot: SlotIndex, recorder: &mut Recorder, poll: &Poll) -> Taken {
         let Some(source) = self.open.get_mut(&slot) else {
-            return;
+            return Taken::All;
         };
         match source.turn(recorder) {
-            Ok(StreamState::Open) => return,
+            Ok(StreamState::Open) => return Taken::Some,
+            Ok(StreamState::Empty) => return Taken::All,
             Ok(StreamState::Ended) => {}
             Err(error) => recorder.say(Level::ERR, &chain(&error), &[]),
         }
         poll.remove(source.as_fd());
         self.open.remove(&slot);
         recorder.ledger.release(slot);
+        Taken::All
+    }
+
+    /// The streams that are read.
+    pub(super) fn slots(&self) -> Vec<SlotIndex> {
+        self.open.keys().copied().collect()
     }
 
     /// Records what is left of streams that did not come back, when it is time. Says when that is.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use muster_control::feed::{FeedMessage, LogLine, Stream};
 
 use super::datagram::{DatagramSocket, Front};
-use super::{InputError, TURN_MAX};
+use super::{InputError, TURN_MAX, Taken};
 use crate::entry::Fields;
 use crate::parse::native::is_field_name;
 use crate::parse::priority::Level;
@@ -54,13 +54,13 @@ impl FeedSource {
         &mut self,
         recorder: &mut Recorder,
         mut act: impl FnMut(FeedEvent, &mut Recorder),
-    ) -> Result<(), InputError> {
+    ) -> Result<Taken, InputError> {
         for _ in 0..TURN_MAX {
             let mut received = match self.socket.look()? {
-                Front::Empty => break,
+                Front::Empty => return Ok(Taken::All),
                 Front::Closed => {
                     act(FeedEvent::Closed, recorder);
-                    break;
+                    return Ok(Taken::All);
                 }
                 Front::TooLarge => {
                     recorder.counters.refused += 1;
@@ -93,7 +93,7 @@ impl FeedSource {
             }
             self.socket.consume(&mut recorder.ledger)?;
         }
-        Ok(())
+        Ok(Taken::Some)
     }
 
     fn record(&mut self, line: &LogLine, by: Option<Sender>, recorder: &mut Recorder) {

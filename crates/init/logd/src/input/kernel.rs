@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::{InputError, TURN_MAX};
+use super::{InputError, TURN_MAX, Taken};
 use crate::entry::Fields;
 use crate::origin::device_fields;
 use crate::parse::kmsg::{KernelRecord, parse_kmsg};
@@ -54,10 +54,10 @@ impl KernelSource {
     ///
     /// # Errors
     /// If the device cannot be read.
-    pub fn turn(&mut self, recorder: &mut Recorder) -> Result<(), InputError> {
+    pub fn turn(&mut self, recorder: &mut Recorder) -> Result<Taken, InputError> {
         for _ in 0..TURN_MAX {
             let length = match rustix::io::read(&self.file, &mut self.buffer) {
-                Ok(0) | Err(Errno::AGAIN) => break,
+                Ok(0) | Err(Errno::AGAIN) => return Ok(Taken::All),
                 Ok(length) => length,
                 // Overwritten while it was read: the next one shows by its number how many are missing.
                 Err(Errno::PIPE | Errno::INTR | Errno::INVAL) => continue,
@@ -68,7 +68,7 @@ impl KernelSource {
                 None => recorder.counters.refused += 1,
             }
         }
-        Ok(())
+        Ok(Taken::Some)
     }
 }
 

@@ -22,6 +22,15 @@ use thiserror::Error;
 /// The most messages that a source takes before others get their turn.
 const TURN_MAX: usize = 256;
 
+/// Whether a source has more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Its turn is over; there may be more.
+    Some,
+    /// Everything that was there.
+    All,
+}
+
 /// Why a source cannot be read.
 #[derive(Debug, Error)]
 #[error("cannot {operation} {source_name}")]

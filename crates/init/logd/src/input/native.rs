@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use super::datagram::{DatagramSocket, Front};
-use super::{InputError, TURN_MAX};
+use super::{InputError, TURN_MAX, Taken};
 use crate::entry::Fields;
 use crate::parse::native::{NativeField, parse_native};
 use crate::parse::priority::Level;
@@ -40,10 +40,10 @@ impl NativeSource {
     ///
     /// # Errors
     /// If the socket cannot be read.
-    pub fn turn(&mut self, recorder: &mut Recorder) -> Result<(), InputError> {
+    pub fn turn(&mut self, recorder: &mut Recorder) -> Result<Taken, InputError> {
         for _ in 0..TURN_MAX {
             match self.socket.look()? {
-                Front::Empty | Front::Closed => break,
+                Front::Empty | Front::Closed => return Ok(Taken::All),
                 Front::TooLarge => {
                     recorder.counters.refused += 1;
                     self.socket.consume(&mut recorder.ledger)?;
@@ -61,7 +61,7 @@ impl NativeSource {
                 }
             }
         }
-        Ok(())
+        Ok(Taken::Some)
     }
 
     /// Records the message that a file brings. The file is copied before it is looked at: a client that

@@ -19,8 +19,10 @@ const NAME: &str = "a service's output";
 /// Whether a stream goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamState {
-    /// More may come.
+    /// Something was there, and more may be.
     Open,
+    /// Nothing was there; more may come.
+    Empty,
     /// The last writer has closed it; everything is recorded.
     Ended,
 }
@@ -42,7 +44,9 @@ struct Lines {
     level_max: Level,
     level_prefix: bool,
     routing: Routing,
-    unit: UnitOrigin,
+    stream_id: Box<str>,
+    /// The unit by the manager's word; none for a client that came by itself.
+    unit: Option<UnitOrigin>,
     /// Who wrote what is pending.
     sender: Option<Sender>,
     fields: Fields,
@@ -64,6 +68,7 @@ impl Lines {
                 console: stream.to_console,
                 kmsg: stream.to_kmsg,
             },
+            stream_id: stream.id.clone(),
             unit: UnitOrigin::of(stream),
             sender: None,
             fields: Fields::default(),
@@ -96,13 +101,14 @@ impl Lines {
                 fields.push("SYSLOG_IDENTIFIER", self.identifier.as_bytes());
             }
             fields.push("_TRANSPORT", "stdout");
+            fields.push("_STREAM_ID", self.stream_id.as_bytes());
             fields.push_some("_LINE_BREAK", line.ended_by.field());
             recorder.record(&Item {
                 progress: Some(progress),
                 level,
                 fields,
                 sender: self.sender,
-                unit: Some(&self.unit),
+                unit: self.unit.as_ref(),
                 routing: self.routing,
                 speaker: Speaker::Client,
             });
@@ -166,7 +172,8 @@ impl StreamSource {
             Ok(received) => received,
             Err(error) => {
                 return match Errno::from_io_error(&error) {
-                    Some(Errno::AGAIN | Errno::INTR) => Ok(StreamState::Open),
+                    Some(Errno::AGAIN) => Ok(StreamState::Empty),
+                    Some(Errno::INTR) => Ok(StreamState::Open),
                     // The ledger's file system is full.
                     Some(Errno::FAULT) => recorder
                         .ledger

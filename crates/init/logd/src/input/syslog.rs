@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::datagram::{DatagramSocket, Front};
-use super::{InputError, TURN_MAX};
+use super::{InputError, TURN_MAX, Taken};
 use crate::entry::Fields;
 use crate::parse::syslog::parse_syslog;
 use crate::recorder::{Item, Recorder, Routing, Speaker};
@@ -34,16 +34,16 @@ impl SyslogSource {
     ///
     /// # Errors
     /// If the socket cannot be read.
-    pub fn turn(&mut self, recorder: &mut Recorder) -> Result<(), InputError> {
+    pub fn turn(&mut self, recorder: &mut Recorder) -> Result<Taken, InputError> {
         for _ in 0..TURN_MAX {
             match self.socket.look()? {
-                Front::Empty | Front::Closed => break,
+                Front::Empty | Front::Closed => return Ok(Taken::All),
                 Front::TooLarge => recorder.counters.refused += 1,
                 Front::Message(received) => self.record(&received, recorder),
             }
             self.socket.consume(&mut recorder.ledger)?;
         }
-        Ok(())
+        Ok(Taken::Some)
     }
 
     fn record(&mut self, received: &Received, recorder: &mut Recorder) {

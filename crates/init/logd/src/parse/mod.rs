@@ -4,6 +4,7 @@
 //! a small multiple of its input, and none lets a client name a field that begins with `_`, for those
 //! are logd's own word about who wrote an entry.
 
+pub mod greeting;
 pub mod kmsg;
 pub mod lines;
 pub mod native;

@@ -2,5 +2,6 @@
 //! journalctl.
 
 mod kill;
+mod limits;
 mod rig;
 mod takes;

@@ -25,7 +25,8 @@ pub(crate) const TIME: Duration = Duration::from_secs(30);
 
 /// Passes descriptors on by their numbers, and the pid that the daemon will have.
 const STARTER: &str = r#"
-sources=($1); shift
+sources=($1); disk=$2; shift 2
+[ -z "$disk" ] || mount -t tmpfs -o "size=${disk%% *}" none "${disk#* }"
 number=3
 for source in "${sources[@]}"; do eval "exec $number<&$source"; number=$((number + 1)); done
 export LISTEN_PID=$$
@@ -46,6 +47,8 @@ pub(crate) struct Rig {
     streams: Vec<(Stream, OwnedFd)>,
     daemon: Option<Process>,
     extra_arguments: Vec<String>,
+    /// The size of a disk of its own for the journals in memory.
+    small_disk: Option<&'static str>,
 }
 
 impl Rig {
@@ -80,12 +83,32 @@ impl Rig {
             streams: Vec::new(),
             daemon: None,
             extra_arguments: Vec::new(),
+            small_disk: None,
         }
     }
 
     pub(crate) fn argument(mut self, argument: &str) -> Self {
         self.extra_arguments.push(argument.to_owned());
         self
+    }
+
+    /// Gives the daemon a small disk, in a mount namespace of its own.
+    pub(crate) fn on_small_disk(mut self, size: &'static str) -> Self {
+        std::fs::create_dir(self.path("run")).expect("made");
+        self.small_disk = Some(size);
+        self
+    }
+
+    /// Where the journals in memory can be seen from here.
+    pub(crate) fn disk(&self) -> PathBuf {
+        let path = self.path("run");
+        match (self.small_disk, &self.daemon) {
+            (Some(_), Some(daemon)) => {
+                let inside = path.strip_prefix("/").expect("absolute");
+                PathBuf::from(format!("/proc/{}/root", daemon.pid())).join(inside)
+            }
+            _ => path,
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -102,8 +125,15 @@ impl Rig {
         let numbers =
             [&self.feed_logd, &self.syslog, &self.native].map(|fd| fd.as_raw_fd().to_string());
         let path = |name| self.path(name).to_string_lossy().into_owned();
-        let mut program = Program::new("/bin/bash")
-            .args(["-c", STARTER, "starter", &numbers.join(" ")])
+        let (shell, disk) = match self.small_disk {
+            None => (Program::new("/bin/bash"), String::new()),
+            Some(size) => {
+                let unshare = Program::new("/usr/bin/unshare").args(["--mount", "/bin/bash"]);
+                (unshare, format!("{size} {}", path("run")))
+            }
+        };
+        let mut program = shell
+            .args(["-c", STARTER, "starter", &numbers.join(" "), &disk])
             .arg(&self.program)
             .args(["--config", &path("logd.conf"), "--state", &path("state")])
             .args(["--runtime-journal", &path("run"), "--journal", &path("var")])
@@ -229,13 +259,12 @@ impl Rig {
 
     /// The folders of journal files, in memory and on disk.
     pub(crate) fn journals(&self) -> Vec<PathBuf> {
-        let found = ["run", "var"].into_iter().flat_map(|root| {
-            let folders = std::fs::read_dir(self.path(root))
-                .into_iter()
-                .flatten()
-                .flatten();
-            folders.map(|entry| entry.path()).collect::<Vec<_>>()
-        });
+        let found = [self.disk(), self.path("var")]
+            .into_iter()
+            .flat_map(|root| {
+                let folders = std::fs::read_dir(root).into_iter().flatten().flatten();
+                folders.map(|entry| entry.path()).collect::<Vec<_>>()
+            });
         found.collect()
     }
 
