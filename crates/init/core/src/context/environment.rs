@@ -201,7 +201,11 @@ fn unset(all: &mut Variety, exec: &ExecContext) {
                 all.pid_variables.retain(|name| &**name != entry);
             }
             Some((name, value)) => {
-                if all.variables.get(name).is_some_and(|known| &**known == value) {
+                if all
+                    .variables
+                    .get(name)
+                    .is_some_and(|known| &**known == value)
+                {
                     all.variables.remove(name);
                 }
             }

@@ -111,10 +111,22 @@ mod tests {
     /// The examples of systemd.service(5), and what follows from its rules.
     #[test]
     fn variables_are_replaced_as_systemd_replaces_them() {
-        assert_eq!(expanded(&["$ONE", "$TWO", "${TWO}"]), ["one", "two", "two", "two two"]);
-        assert_eq!(expanded(&["${ONE}", "${TWO}x${ONE}"]), ["one", "two twoxone"]);
-        assert_eq!(expanded(&["$EMPTY", "${EMPTY}", "$MISSING", "${MISSING}"]), ["", ""]);
-        assert_eq!(expanded(&["$$ONE", "a$$", "$${ONE}"]), ["$ONE", "a$", "${ONE}"]);
+        assert_eq!(
+            expanded(&["$ONE", "$TWO", "${TWO}"]),
+            ["one", "two", "two", "two two"]
+        );
+        assert_eq!(
+            expanded(&["${ONE}", "${TWO}x${ONE}"]),
+            ["one", "two twoxone"]
+        );
+        assert_eq!(
+            expanded(&["$EMPTY", "${EMPTY}", "$MISSING", "${MISSING}"]),
+            ["", ""]
+        );
+        assert_eq!(
+            expanded(&["$$ONE", "a$$", "$${ONE}"]),
+            ["$ONE", "a$", "${ONE}"]
+        );
         assert_eq!(expanded(&["a$ONE", "a $ONE b", "$"]), ["a$ONE", "a $ONE b"]);
         assert_eq!(expanded(&["${ONE", "x${}y", "$(id)x$"]), ["${ONE", "xy"]);
     }

@@ -35,7 +35,9 @@ pub(super) fn look_up(
     if user.is_none() && group.is_none() && further.is_empty() {
         return Ok(Who::default());
     }
-    let accounts = machine.accounts().map_err(|error| refused(Step::User, &error))?;
+    let accounts = machine
+        .accounts()
+        .map_err(|error| refused(Step::User, &error))?;
     let user = user.map(|name| accounts.user(&name)).transpose();
     let user = user.map_err(|error| {
         if exec.dynamic_user {
@@ -46,7 +48,9 @@ pub(super) fn look_up(
         }
     })?;
     let gid = match &group {
-        Some(name) => accounts.group(name).map_err(|error| refused(Step::Group, &error))?,
+        Some(name) => accounts
+            .group(name)
+            .map_err(|error| refused(Step::Group, &error))?,
         None => user.as_ref().map_or(own.1, |user| user.gid),
     };
     let mut groups = match &user {
@@ -54,7 +58,9 @@ pub(super) fn look_up(
         None => Vec::new(),
     };
     for name in further.iter() {
-        let gid = accounts.group(name).map_err(|error| refused(Step::Group, &error))?;
+        let gid = accounts
+            .group(name)
+            .map_err(|error| refused(Step::Group, &error))?;
         if !groups.contains(&gid) {
             groups.push(gid);
         }

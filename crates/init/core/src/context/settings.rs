@@ -17,9 +17,8 @@ pub(super) fn apply(config: &UnitConfig, defaults: &[ResourceLimit], context: &m
     context.oom_score_adjust = scheduling.oom_score_adjust.map(|score| score.0);
     context.coredump_filter = scheduling.coredump_filter.map(|filter| filter.0);
     context.timer_slack = scheduling.timer_slack.map(|slack| slack.0);
-    let has_policy = scheduling.policy.is_some()
-        || scheduling.priority.is_some()
-        || scheduling.reset_on_fork;
+    let has_policy =
+        scheduling.policy.is_some() || scheduling.priority.is_some() || scheduling.reset_on_fork;
     context.scheduler = has_policy.then(|| Scheduler {
         policy: policy(scheduling.policy.unwrap_or_default()),
         priority: scheduling.priority.map_or(0, |priority| priority.0),
@@ -28,10 +27,14 @@ pub(super) fn apply(config: &UnitConfig, defaults: &[ResourceLimit], context: &m
     let has_io = scheduling.io_class.is_some() || scheduling.io_priority.is_some();
     context.io_priority = has_io.then(|| IoPriority {
         class: io_class(scheduling.io_class.unwrap_or(IoClass::BestEffort)),
-        level: scheduling.io_priority.map_or(DEFAULT_IO_LEVEL, |level| level.0),
+        level: scheduling
+            .io_priority
+            .map_or(DEFAULT_IO_LEVEL, |level| level.0),
     });
     let processors = scheduling.affinity.cpus.iter();
-    context.processors = processors.filter_map(|number| u16::try_from(number).ok()).collect();
+    context.processors = processors
+        .filter_map(|number| u16::try_from(number).ok())
+        .collect();
 }
 
 /// What the unit says, and the manager's defaults for what it does not.

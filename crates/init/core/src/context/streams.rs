@@ -89,11 +89,7 @@ fn socket(facts: &Facts<'_>) -> Option<u16> {
     facts.connection.or(only)
 }
 
-fn stdin(
-    input: &ExecInput,
-    output: &ExecOutput,
-    facts: &Facts<'_>,
-) -> Result<Stream, SpawnError> {
+fn stdin(input: &ExecInput, output: &ExecOutput, facts: &Facts<'_>) -> Result<Stream, SpawnError> {
     Ok(match input {
         ExecInput::Null => Stream::Null,
         ExecInput::Tty | ExecInput::TtyForce | ExecInput::TtyFail => Stream::Terminal,
@@ -177,7 +173,10 @@ fn names_a_file(output: &ExecOutput) -> bool {
 
 fn terminal(config: &UnitConfig, input: &ExecInput) -> Terminal {
     let settings = &config.exec.terminal;
-    let path = settings.path.as_ref().map_or("/dev/console", |path| &path.0);
+    let path = settings
+        .path
+        .as_ref()
+        .map_or("/dev/console", |path| &path.0);
     let size = |number: Option<u32>| number.map(|number| u16::try_from(number).unwrap_or(u16::MAX));
     Terminal {
         path: path.into(),

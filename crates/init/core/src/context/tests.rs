@@ -1,1 +1,6 @@
 //! Contexts on a machine that is made up.
+
+mod command_lines;
+mod files;
+mod rig;
+mod surroundings;

@@ -1,0 +1,324 @@
+//! Environment, accounts, streams and settings.
+
+use muster_engine::protocol::{ExecKind, ExitStatus};
+use muster_exec::{FileAccess, Limit, Stream, TakeControl};
+use muster_unit_file::config::CommandPhase;
+
+use super::rig::{Fake, START, built_by, context, failure, variable};
+
+const STOP_POST: (CommandPhase, ExecKind) = (CommandPhase::StopPost, ExecKind::StopPost);
+
+#[test]
+fn later_sources_of_variables_win_and_unset_wins_over_all() {
+    let mut fake = Fake::default();
+    fake.files
+        .insert("/etc/one".into(), b"A=file\n# x\nE=from file\n".to_vec());
+    fake.files.insert("/etc/d/b.env".into(), b"F=b\n".to_vec());
+    fake.files
+        .insert("/etc/d/a.env".into(), b"F=a\nG=a\n".to_vec());
+    fake.variables.insert("P".into(), "passed".into());
+    fake.variables.insert("A".into(), "passed".into());
+    let lines = "ExecStart=/bin/x\nEnvironment=A=unit B=unit C=unit D=unit LANG=unit\nPassEnvironment=P A MISSING\n\
+                 EnvironmentFile=/etc/one\nEnvironmentFile=-/etc/none\nEnvironmentFile=/etc/d/*.env\n\
+                 UnsetEnvironment=C D=other INVOCATION_ID SYSTEMD_EXEC_PID";
+    let context = built_by(&mut fake, lines, START, |_| {}).unwrap().context;
+    let values = [
+        "A",
+        "B",
+        "C",
+        "D",
+        "E",
+        "F",
+        "G",
+        "P",
+        "LANG",
+        "MISSING",
+        "INVOCATION_ID",
+    ];
+    let values = values.map(|name| variable(&context, name));
+    let expected = [
+        Some("file"),
+        Some("unit"),
+        None,
+        Some("unit"),
+        Some("from file"),
+        Some("b"),
+        Some("a"),
+        Some("passed"),
+        Some("unit"),
+        None,
+        None,
+    ];
+    assert_eq!(values, expected);
+    assert!(context.pid_variables.is_empty());
+}
+
+#[test]
+fn an_environment_file_that_is_needed_must_be_there() {
+    for path in ["/etc/none", "/etc/none*"] {
+        let error = failure(&format!("EnvironmentFile={path}"));
+        assert!(error.step.contains(path), "{}", error.step);
+    }
+}
+
+#[test]
+fn what_is_known_of_the_run_is_told() {
+    let lines = "ExecStart=/bin/x\nPIDFile=/run/x.pid";
+    let context = built_by(&mut Fake::default(), lines, START, |facts| {
+        facts.notify_socket = Some("/run/notify");
+        facts.watchdog = Some(5_000_000);
+        facts.main_pid = Some(42);
+        facts.log_identity = Some((9, 77));
+        facts.remote = Some(("::1", Some(80)));
+        facts.trigger = Some("x.timer");
+    });
+    let context = context.unwrap().context;
+    for (name, value) in [
+        ("NOTIFY_SOCKET", "/run/notify"),
+        ("WATCHDOG_USEC", "5000000"),
+        ("JOURNAL_STREAM", "9:77"),
+        ("REMOTE_ADDR", "::1"),
+        ("REMOTE_PORT", "80"),
+        ("TRIGGER_UNIT", "x.timer"),
+        ("PIDFILE", "/run/x.pid"),
+        ("LANG", "C"),
+        ("INVOCATION_ID", "00000000000000000000000000000007"),
+    ] {
+        assert_eq!(variable(&context, name), Some(value), "{name}");
+    }
+    assert_eq!(
+        variable(&context, "MAINPID"),
+        None,
+        "the main process knows its own"
+    );
+    assert_eq!(variable(&context, "USER"), None, "no user is named");
+    let pids: Vec<&str> = context.pid_variables.iter().map(|name| &**name).collect();
+    assert_eq!(pids, ["SYSTEMD_EXEC_PID", "WATCHDOG_PID"]);
+}
+
+#[test]
+fn what_runs_at_the_end_is_told_how_it_went() {
+    let told = |exit| {
+        let lines = "ExecStart=/bin/x\nExecStopPost=/bin/y";
+        let built = built_by(&mut Fake::default(), lines, STOP_POST, |facts| {
+            facts.ended = Some(("exit-code", exit));
+            facts.main_pid = Some(42);
+        });
+        let context = built.unwrap().context;
+        ["SERVICE_RESULT", "EXIT_CODE", "EXIT_STATUS", "MAINPID"]
+            .map(|name| variable(&context, name).map(str::to_owned))
+    };
+    let some = |words: [&str; 2]| {
+        let [code, status] = words.map(|word| Some(word.to_owned()));
+        [
+            Some("exit-code".to_owned()),
+            code,
+            status,
+            Some("42".to_owned()),
+        ]
+    };
+    assert_eq!(told(Some(ExitStatus::Code(3))), some(["exited", "3"]));
+    assert_eq!(told(Some(ExitStatus::Signal(15))), some(["killed", "TERM"]));
+    assert_eq!(told(Some(ExitStatus::Core(11))), some(["dumped", "SEGV"]));
+    assert_eq!(told(None)[1..3], [None, None]);
+}
+
+#[test]
+fn accounts_are_looked_up_by_name_and_number() {
+    let jo = context("User=1000\nSupplementaryGroups=ssl 77\nWorkingDirectory=~");
+    let identity = jo.identity.as_ref().unwrap();
+    assert_eq!((identity.uid, identity.gid), (1000, 1000));
+    assert_eq!(identity.groups, [1000, 41, 40, 77]);
+    for (name, value) in [
+        ("USER", "jo"),
+        ("LOGNAME", "jo"),
+        ("HOME", "/home/jo"),
+        ("SHELL", "/bin/zsh"),
+    ] {
+        assert_eq!(variable(&jo, name), Some(value));
+    }
+    assert_eq!(&*jo.working_directory.unwrap().path, "/home/jo");
+    let group = context("User=jo\nGroup=ssl").identity.unwrap();
+    assert_eq!((group.gid, group.groups), (40, vec![40, 41]));
+    let only_group = context("Group=ssl").identity.unwrap();
+    assert_eq!(
+        (only_group.uid, only_group.gid, only_group.groups),
+        (0, 40, vec![])
+    );
+    assert_eq!(context("").identity, None);
+    for (lines, code) in [
+        ("User=nobody-here", 217),
+        ("Group=none", 216),
+        ("SupplementaryGroups=none", 216),
+    ] {
+        let error = failure(lines);
+        assert_eq!((error.exit_code, error.errno), (code, 3), "{lines}");
+    }
+    let error = failure("DynamicUser=yes");
+    assert_eq!(error.exit_code, 217);
+    assert!(error.step.contains("DynamicUser="), "{}", error.step);
+}
+
+/// Standard streams of a main process, with a log at place 0 and a connection where it is said.
+fn streams(lines: &str, connection: Option<u16>, passed: &[&str]) -> [Stream; 3] {
+    let lines = format!("ExecStart=/bin/x\n{lines}");
+    let built = built_by(&mut Fake::default(), &lines, START, |facts| {
+        facts.connection = connection;
+        facts.passed = passed;
+    });
+    let context = built.unwrap().context;
+    [context.stdin, context.stdout, context.stderr]
+}
+
+fn file(path: &str, access: FileAccess) -> Stream {
+    Stream::File {
+        path: path.into(),
+        access,
+    }
+}
+
+#[test]
+fn streams_are_connected_as_the_file_says() {
+    use Stream::{Fd, Null, Same};
+    let plain = |lines: &str| streams(lines, None, &[]);
+    assert_eq!(plain(""), [Null, Fd(0), Same(1)]);
+    assert_eq!(plain("StandardOutput=null"), [Null, Null, Same(1)]);
+    assert_eq!(
+        plain("StandardError=journal\nStandardOutput=null"),
+        [Null, Null, Fd(0)]
+    );
+    assert_eq!(
+        plain("StandardOutput=append:/log\nStandardError=append:/log"),
+        [Null, file("/log", FileAccess::Append), Same(1)]
+    );
+    assert_eq!(
+        plain("StandardOutput=truncate:/a\nStandardError=file:/b"),
+        [
+            Null,
+            file("/a", FileAccess::Truncate),
+            file("/b", FileAccess::Write)
+        ]
+    );
+    assert_eq!(
+        plain("StandardInput=file:/both\nStandardOutput=file:/both"),
+        [file("/both", FileAccess::ReadWrite), Same(0), Same(1)]
+    );
+    assert_eq!(
+        plain("StandardInput=file:/in")[0],
+        file("/in", FileAccess::Read)
+    );
+    // The list had one descriptor, so the data are the second.
+    assert_eq!(plain("StandardInputText=hello"), [Fd(1), Fd(0), Same(1)]);
+}
+
+#[test]
+fn connections_and_named_descriptors_are_streams_too() {
+    use Stream::{Fd, Null, Same};
+    let socket = "StandardInput=socket";
+    assert_eq!(streams(socket, Some(4), &[]), [Fd(4), Same(0), Same(1)]);
+    assert_eq!(streams(socket, None, &["only"]), [Fd(0), Same(0), Same(1)]);
+    assert_eq!(
+        streams(socket, None, &["one", "two"]),
+        [Null, Null, Same(1)]
+    );
+    let named = "StandardInput=fd:b\nStandardOutput=fd:a\nStandardError=fd";
+    assert_eq!(
+        streams(named, None, &["a", "b", "stderr"]),
+        [Fd(1), Fd(0), Fd(2)]
+    );
+    assert_eq!(failure("StandardOutput=fd:none").exit_code, 209);
+}
+
+#[test]
+fn streams_of_a_request_come_before_everything_else() {
+    let lines = "ExecStart=/bin/x\nStandardInput=tty\nStandardOutput=null";
+    let built = built_by(&mut Fake::default(), lines, START, |facts| {
+        facts.stdio = Some([3, 4, 5])
+    });
+    let context = built.unwrap().context;
+    let streams = [context.stdin, context.stdout, context.stderr];
+    assert_eq!(streams, [3, 4, 5].map(Stream::Fd));
+}
+
+#[test]
+fn terminals_are_taken_only_by_what_talks_to_people() {
+    let lines =
+        "StandardInput=tty-force\nTTYPath=/dev/tty7\nTTYReset=yes\nTTYRows=24\nTTYColumns=80";
+    let start = context(lines);
+    let terminal = start.terminal.as_ref().unwrap();
+    assert_eq!(&*terminal.path, "/dev/tty7");
+    assert_eq!(
+        (terminal.control, terminal.size),
+        (TakeControl::Force, Some((24, 80)))
+    );
+    assert_eq!(
+        [&start.stdin, &start.stdout],
+        [&Stream::Terminal, &Stream::Same(0)]
+    );
+    assert_eq!(variable(&start, "TERM"), Some("linux"));
+    let lines = format!("ExecStart=/bin/x\nExecReload=/bin/y\n{lines}");
+    let reload = (CommandPhase::Reload, ExecKind::Reload);
+    let reload = built_by(&mut Fake::default(), &lines, reload, |_| {})
+        .unwrap()
+        .context;
+    assert_eq!(
+        [&reload.stdin, &reload.stdout],
+        [&Stream::Null, &Stream::Terminal]
+    );
+    assert_eq!(reload.terminal.unwrap().control, TakeControl::No);
+    assert_eq!(
+        &*context("StandardOutput=tty").terminal.unwrap().path,
+        "/dev/console"
+    );
+}
+
+#[test]
+fn settings_arrive_in_the_kernels_numbers() {
+    let context = context(
+        "UMask=0027\nNice=-5\nOOMScoreAdjust=-900\nIgnoreSIGPIPE=no\nCPUSchedulingPolicy=rr\nCPUSchedulingPriority=7\n\
+         CPUAffinity=0 2-3\nIOSchedulingClass=idle\nTimerSlackNSec=5us\nCoredumpFilter=0x3\nLimitNPROC=9:10\n\
+         WorkingDirectory=-/srv",
+    );
+    assert_eq!((context.umask, context.nice), (0o027, Some(-5)));
+    assert_eq!(context.oom_score_adjust, Some(-900));
+    assert!(!context.ignore_sigpipe);
+    let scheduler = context.scheduler.unwrap();
+    assert_eq!((scheduler.policy, scheduler.priority), (libc::SCHED_RR, 7));
+    assert_eq!(context.processors, [0, 2, 3]);
+    let io = context.io_priority.unwrap();
+    assert_eq!((io.class, io.level), (3, 4));
+    assert_eq!(
+        (context.timer_slack, context.coredump_filter),
+        (Some(5000), Some(3))
+    );
+    let limit = |resource, soft, hard| Limit {
+        resource,
+        soft,
+        hard,
+    };
+    // The manager's default for open files comes behind what the unit says.
+    let expected = [
+        limit(libc::RLIMIT_NPROC, 9, 10),
+        limit(libc::RLIMIT_NOFILE, 1024, 524_288),
+    ];
+    assert_eq!(context.limits, expected);
+    let folder = context.working_directory.unwrap();
+    assert_eq!((&*folder.path, folder.optional), ("/srv", true));
+    assert!(context.new_session);
+}
+
+#[test]
+fn sockets_are_as_the_unit_wants_them_and_kept_descriptors_as_they_were() {
+    let lines = "ExecStart=/bin/x\nNonBlocking=yes";
+    let names = ["web.socket", "stored"];
+    let built = built_by(&mut Fake::default(), lines, START, |facts| {
+        facts.passed = &names;
+        facts.sockets = 1;
+    });
+    let passed = built.unwrap().context.passed;
+    let passed: Vec<_> = passed
+        .iter()
+        .map(|fd| (fd.fd, &*fd.name, fd.nonblocking))
+        .collect();
+    assert_eq!(passed, [(0, "web.socket", Some(true)), (1, "stored", None)]);
+}
