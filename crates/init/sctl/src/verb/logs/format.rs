@@ -241,6 +241,7 @@ impl Shape {
         head.push_str(": ");
         let width = head.chars().count();
         let text = match std::str::from_utf8(message) {
+            Ok(text) if is_printable(text) && self.all => below(text, width),
             Ok(text) if is_printable(text) => below(&text.replace('\t', TAB), width),
             _ if self.all => String::from_utf8_lossy(message).into_owned(),
             _ => blob(message),

@@ -227,8 +227,11 @@ fn wait(journal: &mut Journal) -> Result<bool, VerbError> {
     {
         return Ok(false);
     }
-    journal
-        .process_changes()
-        .map_err(|source| LogsError::Watch { source })?;
+    let failed = |source| LogsError::Watch { source };
+    journal.process_changes().map_err(failed)?;
+    // A new file that could not be opened was perhaps just being made.
+    if journal.skipped().next().is_some() {
+        journal.refresh().map_err(failed)?;
+    }
     Ok(true)
 }

@@ -246,8 +246,14 @@ fn conclude(
 
 fn summary(reply: &SubmitReply, console: &mut Console) {
     console.note(format_args!("Finished with result: {}", reply.outcome));
-    let how = words::ending(&reply.exit_code, reply.exit_status).replace(", ", "/");
-    console.note(format_args!("Main processes terminated with: {how}"));
+    let how = match reply.exit_code.as_str() {
+        "exited" => format!("status={}", reply.exit_status),
+        _ => format!("signal={}", words::signal(reply.exit_status)),
+    };
+    let code = &reply.exit_code;
+    console.note(format_args!(
+        "Main processes terminated with: code={code}/{how}"
+    ));
     if reply.runtime > 0 {
         console.note(format_args!("Service runtime: {}", span(reply.runtime)));
     }
