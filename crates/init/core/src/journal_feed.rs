@@ -6,9 +6,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use muster_control::feed::{FeedMessage, LOGD_UNIT, LogLine, Stream};
+use muster_control::feed::{FeedMessage, LOGD_UNIT, LogLine};
 use muster_engine::ids::{Clock, InvocationId, UnitId};
 use muster_engine::protocol::Severity;
+use muster_unit_file::config::UnitConfig;
 
 use crate::core::Core;
 use crate::platform::Platform;
@@ -20,22 +21,31 @@ const BACKLOG: usize = 4096;
 #[derive(Debug)]
 struct Open {
     read: OwnedFd,
-    write: OwnedFd,
+    /// For the next command of the run. A stream of the core before this one has lost it.
+    write: Option<OwnedFd>,
+    id: Box<str>,
     key: String,
-    about: Stream,
+    invocation: InvocationId,
 }
 
 /// Something that waits to be sent.
 #[derive(Debug)]
 enum Waiting {
     Line(Vec<u8>),
-    Stream(UnitId),
+    Stream {
+        key: String,
+        unit: UnitId,
+        message: Vec<u8>,
+    },
 }
 
 /// Everything on its way to the log.
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
-    open: HashMap<UnitId, Open>,
+    /// One for each run; another if core died in the middle of it.
+    open: HashMap<UnitId, Vec<Open>>,
+    /// Units whose run is over and whose stream still waits to be handed over.
+    closing: Vec<UnitId>,
     waiting: VecDeque<Waiting>,
     lines: usize,
     lost: u64,
@@ -99,14 +109,24 @@ impl Logs {
 
     /// The writing end of a unit's stream, if it has one.
     pub(crate) fn writer(&self, unit: UnitId) -> Option<BorrowedFd<'_>> {
-        self.open.get(&unit).map(|open| open.write.as_fd())
+        let open = self.open.get(&unit)?;
+        open.iter()
+            .rev()
+            .find_map(|one| one.write.as_ref())
+            .map(AsFd::as_fd)
     }
 
-    /// Whether a unit's stream is of this run.
-    fn is_of_run(&self, unit: UnitId, invocation: &str) -> bool {
-        self.open
-            .get(&unit)
-            .is_some_and(|open| *open.about.invocation == *invocation)
+    /// Whether the next command of this run can write into a stream that is there.
+    fn is_open_for(&self, unit: UnitId, invocation: InvocationId) -> bool {
+        let open = self.open.get(&unit);
+        open.is_some_and(|open| {
+            let fits = |one: &Open| one.invocation == invocation && one.write.is_some();
+            open.iter().any(fits)
+        })
+    }
+
+    fn find(&self, unit: UnitId, key: &str) -> Option<&Open> {
+        self.open.get(&unit)?.iter().find(|one| one.key == key)
     }
 
     /// Sends what waits, as far as the feed takes it.
@@ -120,11 +140,8 @@ impl Logs {
         while let Some(next) = self.waiting.front() {
             let sent = match next {
                 Waiting::Line(line) => platform.feed(line, None),
-                Waiting::Stream(unit) => match self.open.get(unit) {
-                    Some(open) => {
-                        let message = FeedMessage::Stream(Box::new(open.about.clone()));
-                        platform.feed(&json(&message), Some(open.read.as_fd()))
-                    }
+                Waiting::Stream { key, unit, message } => match self.find(*unit, key) {
+                    Some(open) => platform.feed(message, Some(open.read.as_fd())),
                     None => Ok(true),
                 },
             };
@@ -165,64 +182,98 @@ impl Core {
     /// Sends to the log what waits.
     pub(crate) fn feed_logs(&mut self) {
         self.logs.send(&mut *self.platform);
+        for unit in std::mem::take(&mut self.logs.closing) {
+            // One that was started again meanwhile has a stream that it needs.
+            if self
+                .engine
+                .get(unit)
+                .is_none_or(|record| record.active().is_down())
+            {
+                self.close_handed_over(unit);
+            }
+        }
+    }
+
+    fn close_handed_over(&mut self, unit: UnitId) {
+        let waits =
+            |waiting: &Waiting| matches!(waiting, Waiting::Stream { unit: of, .. } if *of == unit);
+        if self.logs.waiting.iter().any(waits) {
+            // The stream goes when it was handed over: until then nobody else has its reading end.
+            self.logs.closing.push(unit);
+            return;
+        }
+        for open in self.logs.open.remove(&unit).unwrap_or_default() {
+            self.platform.release(&open.key);
+        }
     }
 
     /// Makes sure that a unit's run has a stream to the log.
     ///
     /// # Errors
     /// If the system has no descriptors left.
-    pub(crate) fn open_stream(&mut self, unit: UnitId, about: Stream) -> std::io::Result<()> {
-        if self.logs.is_of_run(unit, &about.invocation) {
+    pub(crate) fn open_stream(
+        &mut self,
+        unit: UnitId,
+        invocation: InvocationId,
+        config: &UnitConfig,
+    ) -> std::io::Result<()> {
+        if self.logs.is_open_for(unit, invocation) {
             return Ok(());
         }
-        self.close_stream(unit);
+        let of_run = |one: &Open| one.invocation == invocation;
+        if !self
+            .logs
+            .open
+            .get(&unit)
+            .is_some_and(|open| open.iter().any(of_run))
+        {
+            self.close_stream(unit);
+        }
         let (read, write) = self.platform.log_stream()?;
-        let key = stream_key(&about.unit, &about.id);
+        let id: Box<str> = self.platform.chance().to_string().into();
+        let key = stream_key(config.name.as_str(), &id);
         self.platform.keep(key.clone(), read.try_clone()?);
-        self.logs.open.insert(
-            unit,
-            Open {
-                read,
-                write,
-                key,
-                about,
-            },
-        );
-        self.logs.waiting.push_back(Waiting::Stream(unit));
+        let open = Open {
+            read,
+            write: Some(write),
+            id,
+            key,
+            invocation,
+        };
+        let waiting = self.introduce(unit, &open, config);
+        self.logs.waiting.push_back(waiting);
+        self.logs.open.entry(unit).or_default().push(open);
         Ok(())
+    }
+
+    /// What the log daemon is told of a stream.
+    fn introduce(&self, unit: UnitId, open: &Open, config: &UnitConfig) -> Waiting {
+        let about = self.stream_of(unit, &open.id, open.invocation, config);
+        Waiting::Stream {
+            key: open.key.clone(),
+            unit,
+            message: json(&FeedMessage::Stream(Box::new(about))),
+        }
     }
 
     /// A unit's run is over: what it wrote is still read, by whoever was given the other end.
     pub(crate) fn close_stream(&mut self, unit: UnitId) {
-        let waits = |waiting: &Waiting| matches!(waiting, Waiting::Stream(of) if *of == unit);
-        if self.logs.open.contains_key(&unit) && self.logs.waiting.iter().any(waits) {
-            // Nobody else has its reading end yet.
-            self.feed_logs();
-        }
-        if let Some(open) = self.logs.open.remove(&unit) {
-            self.platform.release(&open.key);
+        if self.logs.open.contains_key(&unit) {
+            self.logs.send(&mut *self.platform);
+            self.close_handed_over(unit);
         }
     }
 
     /// A stream of the core before this one: only its reading end is left, and the log daemon knows it.
-    pub(crate) fn restore_stream(
-        &mut self,
-        unit: UnitId,
-        key: String,
-        about: Stream,
-        read: OwnedFd,
-    ) {
-        // The next command of the run gets a stream of its own; this one stays to be handed to another log daemon.
-        let Ok(write) = read.try_clone() else { return };
-        self.logs.open.insert(
-            unit,
-            Open {
-                read,
-                write,
-                key,
-                about,
-            },
-        );
+    pub(crate) fn restore_stream(&mut self, unit: UnitId, key: String, id: &str, read: OwnedFd) {
+        let open = Open {
+            read,
+            write: None,
+            id: id.into(),
+            key,
+            invocation: self.engine.unit(unit).invocation,
+        };
+        self.logs.open.entry(unit).or_default().push(open);
     }
 
     /// The log daemon starts: it is given everything that is open.
@@ -230,12 +281,20 @@ impl Core {
         if std::mem::take(&mut self.logs.until_read) {
             self.logs.console = None;
         }
-        let streams: Vec<UnitId> = self.logs.open.keys().copied().collect();
-        let is_stream = |waiting: &Waiting| matches!(waiting, Waiting::Stream(_));
-        self.logs.waiting.retain(|waiting| !is_stream(waiting));
-        for unit in streams {
-            self.logs.waiting.push_back(Waiting::Stream(unit));
+        let open = std::mem::take(&mut self.logs.open);
+        let is_line = |waiting: &Waiting| matches!(waiting, Waiting::Line(_));
+        self.logs.waiting.retain(is_line);
+        for (unit, streams) in &open {
+            let Some(name) = self.name_of(*unit) else {
+                continue;
+            };
+            let config = self.units.config(&name);
+            for one in streams {
+                let waiting = self.introduce(*unit, one, &config);
+                self.logs.waiting.push_back(waiting);
+            }
         }
+        self.logs.open = open;
         let facts = &self.units.host().specifiers;
         let boot_id = facts.boot_id.clone().unwrap_or_default();
         let hello = json(&FeedMessage::Hello { boot_id });

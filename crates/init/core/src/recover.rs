@@ -187,20 +187,13 @@ impl Core {
 
     fn restore_descriptors(&mut self, kept: &mut Kept) {
         for (key, fd) in kept.take_all("log:") {
-            let Some((unit, invocation)) = self.unit_in_key(&key, "log:") else {
-                self.platform.release(&key);
-                continue;
-            };
-            let record = self.engine.unit(unit);
-            if record.invocation.to_string() != invocation || record.active().is_down() {
-                // Its run is over; the log daemon has the stream and reads it to its end.
-                self.platform.release(&key);
-                continue;
-            }
-            if let Some(name) = self.name_of(unit) {
-                let config = self.units.config(&name);
-                let about = self.stream_of(unit, record_invocation(self, unit), &config);
-                self.restore_stream(unit, key, about, fd);
+            let found = self.unit_in_key(&key, "log:");
+            match found.map(|(unit, id)| (unit, id.to_owned())) {
+                // Where the run is over, the log daemon has the stream and reads it to its end.
+                Some((unit, id)) if !self.engine.unit(unit).active().is_down() => {
+                    self.restore_stream(unit, key, &id, fd);
+                }
+                _ => self.platform.release(&key),
             }
         }
         for (key, fd) in kept.take_all("fds:") {
@@ -312,8 +305,4 @@ impl Core {
             self.want(&unit, JobVerb::Start, JobMode::IgnoreDependencies);
         }
     }
-}
-
-fn record_invocation(core: &Core, unit: UnitId) -> muster_engine::ids::InvocationId {
-    core.engine.unit(unit).invocation
 }

@@ -68,9 +68,11 @@ impl Core {
         let config = self.units.config(&name);
         let command =
             command_of(&config, reference).ok_or_else(|| failed("command", ENOENT, EXIT_EXEC))?;
+        if reference.kind == ExecKind::Mount {
+            self.make_mount_point(unit, &config);
+        }
         if context::needs_log(&config) && !Self::is_log_daemon(name.as_str()) {
-            let about = self.stream_of(unit, invocation, &config);
-            self.open_stream(unit, about)
+            self.open_stream(unit, invocation, &config)
                 .map_err(|error| failed("log", error.raw_os_error().unwrap_or(ENOENT), EXIT_FDS))?;
         }
         let is_main = reference.kind == ExecKind::Start;
@@ -198,6 +200,7 @@ impl Core {
     pub(crate) fn stream_of(
         &self,
         unit: UnitId,
+        id: &str,
         invocation: InvocationId,
         config: &UnitConfig,
     ) -> Stream {
@@ -220,7 +223,7 @@ impl Core {
             base.unwrap_or(config.name.as_str()).into()
         });
         Stream {
-            id: invocation.to_string().into(),
+            id: id.into(),
             unit: record.name.clone(),
             slice: slice.map_or_else(|| "".into(), |slice| self.engine.unit(slice).name.clone()),
             cgroup: format!("/{path}").into(),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
 
 use muster_engine::ids::ActionId;
 use muster_engine::protocol::{Process, SpawnError};
@@ -21,9 +22,13 @@ fn pid_of(pid: u32) -> Option<Pid> {
 }
 
 fn inode_of(pidfd: &OwnedFd) -> u64 {
-    let is_pidfs =
-        rustix::fs::fstatfs(pidfd).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(PIDFS_MAGIC));
-    if !is_pidfs {
+    // The kernel does not change while this program runs.
+    static NAMED: OnceLock<bool> = OnceLock::new();
+    let named = *NAMED.get_or_init(|| {
+        let magic = rustix::fs::fstatfs(pidfd).map(|stat| stat.f_type);
+        magic.is_ok_and(|magic| u64::try_from(magic) == Ok(PIDFS_MAGIC))
+    });
+    if !named {
         return 0;
     }
     rustix::fs::fstat(pidfd).map_or(0, |stat| stat.st_ino)
