@@ -139,17 +139,25 @@ pub fn build(
         let data = machine.data(&config.exec.terminal.stdin_data.0);
         Some(data.map_err(|error| {
             let errno = error.raw_os_error().unwrap_or(EIO);
-            failed(Step::Stdin, "cannot hold the data for standard input", errno)
+            failed(
+                Step::Stdin,
+                "cannot hold the data for standard input",
+                errno,
+            )
         })?)
     } else {
         None
     };
-    let keeps_identity = privileged || command.flags.contains(CommandFlags::NO_SETUID);
+    let keeps_identity = privileged
+        || command.flags.contains(CommandFlags::NO_SETUID)
+        || has_rights_until_start(config, kind);
     let variables = environment.variables.iter();
     let mut context = ExecContext {
         program: find_program(config, &command.path, machine)?,
         argv,
-        environment: variables.map(|(name, value)| format!("{name}={value}").into()).collect(),
+        environment: variables
+            .map(|(name, value)| format!("{name}={value}").into())
+            .collect(),
         pid_variables: environment.pid_variables,
         working_directory: working_directory(config, user),
         identity: who.identity.filter(|_| !keeps_identity),
@@ -164,7 +172,9 @@ pub fn build(
     if let Some(terminal) = &context.terminal {
         let kind = terminal_type(&terminal.path);
         let is_set = environment.variables.contains_key("TERM");
-        context.environment.extend((!is_set).then(|| format!("TERM={kind}").into()));
+        context
+            .environment
+            .extend((!is_set).then(|| format!("TERM={kind}").into()));
     }
     settings::apply(config, &facts.host.default_limits, &mut context);
     Ok(Built {
@@ -225,7 +235,19 @@ fn refuse_foreign_roots(config: &UnitConfig) -> Result<(), SpawnError> {
     } else {
         return Ok(());
     };
-    Err(failed(Step::Chroot, format!("{name} is not carried out yet"), ENOSYS))
+    Err(failed(
+        Step::Chroot,
+        format!("{name} is not carried out yet"),
+        ENOSYS,
+    ))
+}
+
+/// `PermissionsStartOnly=`, the older way to write a mark before each command but the main one.
+fn has_rights_until_start(config: &UnitConfig, kind: ExecKind) -> bool {
+    match &config.kind {
+        UnitKind::Service(service) => service.permissions_start_only && kind != ExecKind::Start,
+        _ => false,
+    }
 }
 
 fn find_program(
@@ -239,7 +261,9 @@ fn find_program(
     let stated = config.exec.search_path.0.iter();
     let default = environment::DEFAULT_PATH.split(':');
     let default = default.filter(|_| config.exec.search_path.0.is_empty());
-    let mut places = stated.chain(default).map(|folder| format!("{folder}/{path}"));
+    let mut places = stated
+        .chain(default)
+        .map(|folder| format!("{folder}/{path}"));
     let found = places.find(|place| machine.is_program(place));
     found.map(Into::into).ok_or_else(|| {
         let what = format!("cannot find the program {path} in any folder for programs");
@@ -251,7 +275,11 @@ fn working_directory(config: &UnitConfig, user: Option<&User>) -> Option<Working
     let stated = config.exec.working_directory.as_ref()?;
     let home = || user.and_then(|user| user.home.clone());
     Some(WorkingDirectory {
-        path: stated.path.clone().or_else(home).unwrap_or_else(|| "/".into()),
+        path: stated
+            .path
+            .clone()
+            .or_else(home)
+            .unwrap_or_else(|| "/".into()),
         optional: stated.optional,
     })
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use muster_exec::accounts::{AccountError, Accounts};
 use muster_unit_file::install::glob;
-use rustix::fs::{Access, MemfdFlags};
+use rustix::fs::{Access, MemfdFlags, Mode, OFlags};
 
 use super::folders::{self, Folder};
 
@@ -69,7 +69,9 @@ impl RealMachine {
 impl Machine for RealMachine {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let file = std::fs::File::open(path)?;
+        // Reading a fifo or a terminal fails rather than waits for somebody to write.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
         file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MAX_FILE {
             return Err(io::ErrorKind::FileTooLarge.into());

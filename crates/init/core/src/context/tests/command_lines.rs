@@ -73,6 +73,17 @@ fn prefixes_decide_about_rights() {
 }
 
 #[test]
+fn an_older_directive_gives_all_but_the_main_command_full_rights() {
+    let lines = "User=web\nPermissionsStartOnly=yes\nExecStart=/bin/x\nExecStartPre=/bin/y";
+    let pre = (CommandPhase::StartPre, ExecKind::StartPre);
+    let identity = |phase| {
+        let built = built_by(&mut Fake::default(), lines, phase, |_| {});
+        built.unwrap().context.identity
+    };
+    assert!(identity(START).is_some() && identity(pre).is_none());
+}
+
+#[test]
 fn other_roots_are_refused_rather_than_ignored() {
     let error = failure("RootDirectory=/srv/box");
     assert_eq!(error.exit_code, 210);

@@ -162,6 +162,14 @@ fn the_real_machine_reads_matches_and_holds_data() {
         ["a.env", "b.env"].map(|name| root.path().join(name).to_str().unwrap().to_owned());
     assert_eq!(found, expected);
     assert_eq!(machine.read(&found[0]).unwrap(), b"a.env");
+    let fifo = root.path().join("fifo");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    assert_eq!(
+        machine.read(fifo.to_str().unwrap()).unwrap(),
+        b"",
+        "nobody writes, nobody waits"
+    );
     assert!(machine.is_program("/bin/sh") && !machine.is_program("/etc/passwd"));
     assert!(!machine.is_program("/bin"));
     let data = std::fs::File::from(machine.data(b"hello").unwrap());

@@ -1,8 +1,11 @@
 //! Environment, accounts, streams and settings.
 
+use std::os::fd::AsFd;
+
 use muster_engine::protocol::{ExecKind, ExitStatus};
-use muster_exec::{FileAccess, Limit, Stream, TakeControl};
+use muster_exec::{FileAccess, Limit, Prepared, Stream, TakeControl};
 use muster_unit_file::config::CommandPhase;
+use proptest::prelude::*;
 
 use super::rig::{Fake, START, built_by, context, failure, variable};
 
@@ -51,6 +54,70 @@ fn later_sources_of_variables_win_and_unset_wins_over_all() {
     ];
     assert_eq!(values, expected);
     assert!(context.pid_variables.is_empty());
+}
+
+/// Where a variable can come from, the stronger the later, and what takes it away.
+fn any_sources() -> impl Strategy<Value = [Option<String>; 4]> {
+    let value = || prop::option::of("[a-z]{1,6}");
+    [value(), value(), value(), value()]
+}
+
+proptest! {
+    #[test]
+    fn the_strongest_source_of_a_variable_wins(
+        [passed, stated, file, unset] in any_sources(),
+        all in any::<bool>(),
+    ) {
+        let mut fake = Fake::default();
+        let mut lines = "ExecStart=/bin/x\nPassEnvironment=LANG\n".to_owned();
+        if let Some(value) = &passed {
+            fake.variables.insert("LANG".into(), value.clone());
+        }
+        if let Some(value) = &stated {
+            lines.push_str(&format!("Environment=LANG={value}\n"));
+        }
+        if let Some(value) = &file {
+            fake.files.insert("/f".into(), format!("LANG={value}\n").into_bytes());
+            lines.push_str("EnvironmentFile=/f\n");
+        }
+        if let Some(value) = &unset {
+            let what = if all { "LANG".to_owned() } else { format!("LANG={value}") };
+            lines.push_str(&format!("UnsetEnvironment={what}\n"));
+        }
+        // The manager says C.
+        let strongest = file.or(stated).or(passed).unwrap_or_else(|| "C".to_owned());
+        let expected = match unset {
+            Some(value) if all || value == strongest => None,
+            _ => Some(strongest),
+        };
+        let context = built_by(&mut fake, &lines, START, |_| {}).unwrap().context;
+        prop_assert_eq!(variable(&context, "LANG").map(str::to_owned), expected);
+    }
+
+    #[test]
+    fn any_streams_give_a_context_that_can_be_prepared(
+        input in prop::sample::select(vec!["null", "tty", "tty-fail", "socket", "data", "file:/a", "fd:x"]),
+        output in prop::sample::select(vec!["inherit", "null", "tty", "journal", "kmsg", "socket", "file:/a", "append:/a", "fd:x"]),
+        errors in prop::sample::select(vec!["inherit", "null", "tty", "journal+console", "socket", "truncate:/a", "fd:x"]),
+        text in any::<bool>(),
+        connection in prop::option::of(Just(1u16)),
+    ) {
+        let text = if text { "StandardInputText=x\n" } else { "" };
+        let lines = format!(
+            "ExecStart=/bin/x\nStandardInput={input}\nStandardOutput={output}\nStandardError={errors}\n{text}"
+        );
+        let names = ["x"];
+        let built = built_by(&mut Fake::default(), &lines, START, |facts| {
+            facts.passed = &names;
+            facts.log = Some(0);
+            facts.connection = connection;
+            facts.descriptors = 2;
+        }).unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let mut descriptors = vec![null.as_fd(), null.as_fd()];
+        descriptors.extend(built.added.as_ref().map(AsFd::as_fd));
+        prop_assert!(Prepared::new(&built.context, &descriptors).is_ok());
+    }
 }
 
 #[test]
