@@ -24,12 +24,40 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::folders;
 pub use line::{MountLine, ParseMountLineError};
 pub use pace::Pace;
 pub use swaps::{SwapChange, SwapTable};
 pub use table::{MountChange, MountEntry, MountTable};
+
+/// A place that could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("cannot make the mount point {place}")]
+pub struct MakeMountPointError {
+    /// The place.
+    pub place: Box<str>,
+    /// Why.
+    #[source]
+    pub source: Errno,
+}
+
+/// Makes a place to mount something at, and the folders above it. One that exists, be it a file, stays as it is.
+///
+/// # Errors
+/// A folder cannot be made.
+pub fn make_mount_point(place: &str, mode: u16) -> Result<(), MakeMountPointError> {
+    match folders::make_all(place, mode) {
+        Ok(()) => Ok(()),
+        Err(_) if Path::new(place).exists() => Ok(()),
+        Err(source) => Err(MakeMountPointError {
+            place: place.into(),
+            source,
+        }),
+    }
+}
 
 /// Larger than the table of any machine that still works.
 const MAX_TABLE: u64 = 256 << 20;

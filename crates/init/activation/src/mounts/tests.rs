@@ -133,6 +133,18 @@ fn the_kernels_own_tables_are_read() {
     assert!(error.to_string().contains("/proc/none"));
 }
 
+#[test]
+fn mount_points_are_made_where_nothing_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    make_mount_point(&place("a/b"), 0o750).unwrap();
+    assert!(dir.path().join("a/b").is_dir());
+    std::fs::write(place("file"), "").unwrap();
+    make_mount_point(&place("file"), 0o755).unwrap();
+    let error = make_mount_point(&place("file/x"), 0o755).unwrap_err();
+    assert!(error.to_string().ends_with("file/x"), "{error}");
+}
+
 /// Runs in a mount namespace of its own, which ends with the thread.
 fn in_own_namespace(test: impl FnOnce() + Send) {
     std::thread::scope(|scope| {

@@ -7,11 +7,12 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use muster_activation::mounts::{MountChange, MountWatch, Pace, SwapWatch};
+use muster_activation::mounts::{MountChange, MountWatch, Pace, SwapWatch, make_mount_point};
 use muster_engine::event::LoadState;
 use muster_engine::ids::{Time, UnitId};
 use muster_engine::protocol::{Input, Severity};
 use muster_engine::types::Machine;
+use muster_unit_file::config::{UnitConfig, UnitKind};
 use muster_unit_file::name::{UnitName, UnitType};
 use muster_units::host::KernelMount;
 
@@ -256,6 +257,18 @@ impl Core {
 
     fn tell_table(&mut self, unit: UnitId, present: bool) {
         self.tell(unit, Input::KernelTable { present });
+    }
+
+    /// Makes the place where something is about to be mounted. Where that fails, the mount command says why it cannot.
+    pub(in crate::execute) fn make_mount_point(&mut self, unit: UnitId, config: &UnitConfig) {
+        let UnitKind::Mount(mount) = &config.kind else {
+            return;
+        };
+        if let Some(place) = &mount.r#where
+            && let Err(error) = make_mount_point(&place.0, mount.directory_mode.0)
+        {
+            self.say(Severity::Warning, Some(unit), &chain(&error));
+        }
     }
 
     /// A unit that has settings; nobody else can be told anything.
