@@ -52,7 +52,11 @@ fn units() -> io::Result<Vec<PathBuf>> {
 /// # Panics
 /// When the workspace has no folder of unit files.
 pub fn machine(programs: &Binaries) -> MachineBuilder {
-    let builder = Machine::builder().init([INIT]).binaries(programs);
+    let builder = Machine::builder()
+        .init([INIT])
+        .binaries(programs)
+        // As a package installs it: where everybody finds it.
+        .bind(programs.path("sctl"), "/usr/bin/sctl");
     let units = units().expect("the workspace's unit files");
     units.iter().fold(builder, MachineBuilder::vendor_file)
 }
