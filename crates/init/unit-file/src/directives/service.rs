@@ -1,6 +1,6 @@
 //! Rows of `[Service]`.
 
-use super::{Directive, Status, custom, field, typed_field, wrong_type};
+use super::{Directive, EXECUTION, Status, custom, field, typed_field, wrong_type};
 use crate::config::{CommandPhase, PhasedCommand, ServiceConfig, UnitConfig, UnitKind};
 use crate::name::UnitType;
 use crate::timespan::TimeSpan;
@@ -99,7 +99,11 @@ pub(super) const SERVICE: &[Directive] = &[
         permissions_start_only,
         Obsolete("put + or ! before the command")
     ),
-    service!("RootDirectoryStartOnly", root_directory_start_only, Applied),
+    service!(
+        "RootDirectoryStartOnly",
+        root_directory_start_only,
+        EXECUTION
+    ),
     service!("RemainAfterExit", remain_after_exit, Applied),
     service!("GuessMainPID", guess_main_pid, Applied),
     service!("RestartPreventExitStatus", exits.restart_prevent, Applied),
@@ -116,8 +120,12 @@ pub(super) const SERVICE: &[Directive] = &[
         Applied,
         sockets
     ),
-    service!("USBFunctionDescriptors", usb_function_descriptors, Applied),
-    service!("USBFunctionStrings", usb_function_strings, Applied),
+    service!(
+        "USBFunctionDescriptors",
+        usb_function_descriptors,
+        EXECUTION
+    ),
+    service!("USBFunctionStrings", usb_function_strings, EXECUTION),
     service!("OOMPolicy", oom_policy, Applied),
     // Moved to [Unit] long ago, and still common here.
     field!(
@@ -167,7 +175,7 @@ pub(super) const SERVICE: &[Directive] = &[
     service!("HealthCheckStartPeriod", health.start_period, Applied),
     service!("HealthCheckAction", health.action, Applied),
     service!("HealthCheckReadiness", health.readiness, Applied),
-    service!("SandboxBestEffort", sandbox_best_effort, Applied),
+    service!("SandboxBestEffort", sandbox_best_effort, EXECUTION),
 ];
 
 fn service_of<'a>(

@@ -83,7 +83,7 @@ fn musters_own_directives_are_typed() {
     let mut fs = crate::fs::MemoryFs::new();
     fs.write(
         "/u/a.service",
-        "[Service]\nExecStart=/bin/a\nHealthCheckExec=/bin/check -q\nHealthCheckInterval=5\nHealthCheckTimeout=2s\nHealthCheckRetries=4\nHealthCheckStartPeriod=1min\nHealthCheckAction=restart\nHealthCheckReadiness=yes\nSandboxBestEffort=yes\n",
+        "[Service]\nExecStart=/bin/a\nHealthCheckExec=/bin/check -q\nHealthCheckInterval=5\nHealthCheckTimeout=2s\nHealthCheckRetries=4\nHealthCheckStartPeriod=1min\nHealthCheckAction=restart\nHealthCheckReadiness=yes\n",
     );
     let mut loader = Loader::new(fs, SearchPath::new(["/u"]), HostFacts::default());
     let loaded = loader.load(&UnitName::new("a.service").unwrap());
@@ -108,7 +108,6 @@ fn musters_own_directives_are_typed() {
         (service.health.action, service.health.readiness),
         (crate::config::HealthAction::Restart, true)
     );
-    assert!(service.sandbox_best_effort);
 }
 
 #[test]

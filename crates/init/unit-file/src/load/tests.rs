@@ -299,7 +299,10 @@ fn units_that_make_no_sense_are_refused() {
 #[test]
 fn a_scope_may_have_a_file_only_where_the_manager_makes_units() {
     let mut fs = MemoryFs::new();
-    fs.write("/run/muster/units/transient/a.scope", "[Scope]\nRuntimeMaxSec=5\n");
+    fs.write(
+        "/run/muster/units/transient/a.scope",
+        "[Scope]\nRuntimeMaxSec=5\n",
+    );
     let path = SearchPath::new(["/run/muster/units/transient", LIB]);
     let mut loader = Loader::new(fs, path, HostFacts::default());
     let loaded = loader.load(&name("a.scope"));
