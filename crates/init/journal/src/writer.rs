@@ -3,8 +3,11 @@
 mod append;
 mod cache;
 mod error;
+mod fields;
+mod lookup;
 mod map;
 mod open;
+mod options;
 mod stores;
 
 use std::collections::HashMap;
@@ -16,16 +19,16 @@ use muster_fault::hit;
 use rustix::fs::{FallocateFlags, fallocate, fdatasync, ftruncate};
 
 pub use self::error::{AppendError, CloseError, NotContinuable, OpenWriterError};
+pub use self::fields::is_field_name;
+pub use self::options::{Appended, ArchivedFile, EntryTime, SeqnumSource, WriterOptions};
 
-use self::append::{Batch, BatchError, DamagedAt, Table};
+use self::append::{Batch, BatchError};
 use self::cache::{ArrayTail, DataCache};
+use self::fields::check_fields;
+use self::lookup::{DamagedAt, Table};
 use self::map::FileMap;
-use crate::cursor::Cursor;
 use crate::faults::{ARCHIVED, CUTTING, GROWN, SYNCED};
-use crate::format::{
-    Compressor, DATA_SIZE_MAX, ENTRY_FIELDS_MAX, FIELD_NAME_MAX, FileState, Header, Id128, Layout,
-    TIME_MAX, align8, at,
-};
+use crate::format::{Compressor, FileState, Header, Layout, TIME_MAX, align8, at};
 
 /// Disk space is taken in steps of this size, so that the file does not end up in small pieces.
 const GROWTH: u64 = 8 << 20;
@@ -33,67 +36,6 @@ const GROWTH: u64 = 8 << 20;
 /// A chain of values with one bucket that is longer than this means that the table is too small, or
 /// under attack.
 const CHAIN_DEPTH_MAX: u64 = 100;
-
-/// What a file to be written is like.
-#[derive(Debug, Clone)]
-pub struct WriterOptions {
-    /// The machine whose entries the file holds.
-    pub machine_id: Id128,
-    /// The running boot: a file that was left open in an earlier one is not continued.
-    pub boot_id: Id128,
-    /// The file does not grow beyond this many bytes; at most 4 GiB.
-    pub max_size: u64,
-    /// Use the compact layout: half the size, readable since systemd 252.
-    pub compact: bool,
-    /// Compress values of at least this many bytes.
-    pub compress_above: Option<usize>,
-}
-
-impl WriterOptions {
-    /// The size limit of a file unless another is asked for.
-    pub const DEFAULT_MAX_SIZE: u64 = 128 << 20;
-
-    /// journald's defaults: compact, values from 512 bytes compressed.
-    #[must_use]
-    pub fn new(machine_id: Id128, boot_id: Id128) -> Self {
-        Self {
-            machine_id,
-            boot_id,
-            max_size: Self::DEFAULT_MAX_SIZE,
-            compact: true,
-            compress_above: Some(512),
-        }
-    }
-}
-
-/// Where sequence numbers come from: they are unique among all files with the same id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SeqnumSource {
-    /// The id of the source.
-    pub id: Id128,
-    /// The number of the next entry.
-    pub next: u64,
-}
-
-/// When an entry was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EntryTime {
-    /// Microseconds since 1970.
-    pub realtime: u64,
-    /// Microseconds since the boot.
-    pub monotonic: u64,
-    /// The boot.
-    pub boot_id: Id128,
-}
-
-/// What became of an appended entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Appended {
-    /// Its sequence number.
-    pub seqnum: u64,
-    /// Its name.
-    pub cursor: Cursor,
-}
 
 /// Why a file should be rotated although it has room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -350,19 +292,6 @@ impl JournalWriter {
     }
 }
 
-/// What the name of an archived file is made from, and what its successor continues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ArchivedFile {
-    /// The source of its sequence numbers.
-    pub seqnum_id: Id128,
-    /// The first entry's number.
-    pub head_seqnum: u64,
-    /// The first entry's wall clock time.
-    pub head_realtime: u64,
-    /// Where the next file's numbers come from.
-    pub seqnums: SeqnumSource,
-}
-
 /// Extends the file with real disk space, so that a full disk is an error here and not a signal later.
 fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), from, to - from) {
@@ -383,46 +312,6 @@ fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
         }
         Err(error) => Err(error.into()),
     }
-}
-
-fn check_fields<F: AsRef<[u8]>>(fields: &[F]) -> Result<(), AppendError> {
-    if fields.is_empty() {
-        return Err(AppendError::NoFields);
-    }
-    if fields.len() > ENTRY_FIELDS_MAX {
-        return Err(AppendError::TooManyFields {
-            count: fields.len(),
-        });
-    }
-    for (index, field) in fields.iter().enumerate() {
-        let field = field.as_ref();
-        let window = &field[..field.len().min(FIELD_NAME_MAX + 1)];
-        let name = window
-            .iter()
-            .position(|byte| *byte == b'=')
-            .map(|end| &window[..end]);
-        if !name.is_some_and(is_field_name) {
-            return Err(AppendError::FieldName { index });
-        }
-        if u64::try_from(field.len()).unwrap_or(u64::MAX) > DATA_SIZE_MAX {
-            return Err(AppendError::FieldSize {
-                index,
-                size: field.len(),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Whether journals allow this as the name of a field: capitals, digits and underscores, at most 64 of
-/// them, no digit in front.
-#[must_use]
-pub fn is_field_name(name: &[u8]) -> bool {
-    (1..=FIELD_NAME_MAX).contains(&name.len())
-        && !name[0].is_ascii_digit()
-        && name
-            .iter()
-            .all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
 }
 
 /// Rounds the sizes of a new file's hash tables.

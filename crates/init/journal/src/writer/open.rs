@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::append::{Batch, DamagedAt, Table};
+use super::append::Batch;
 use super::cache::{ArrayTail, DataCache};
+use super::lookup::{DamagedAt, Table};
 use super::map::FileMap;
 use super::stores::undo_interrupted;
 use super::{
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::format::{
     BUCKET_SIZE, Compressor, FIELD_NAME_MAX, FileState, HEADER_BYTES, Header, Id128, Layout,
-    OBJECT_HEADER_SIZE, ObjectType, WRITER_BOOT, WRITTEN_HEADER_SIZE, align8, field, flags,
+    OBJECT_HEADER_SIZE, ObjectType, WRITER_BOOT, WRITTEN_HEADER_SIZE, align8, at, field, flags,
 };
 
 /// As many names as journald makes room for.
@@ -227,6 +228,11 @@ impl JournalWriter {
             return Err(damaged().into());
         }
         self.end = end;
+        // A writer that was killed while it made room, or cut the file, did not get to say so.
+        self.header.arena_size = self.map.backed() - self.header.header_size;
+        self.map
+            .store(at::ARENA_SIZE, self.header.arena_size)
+            .ok_or(DamagedAt(at::ARENA_SIZE))?;
         self.entries = self.chain_tail(self.header.entry_array_offset, self.header.n_entries)?;
         self.load_names()?;
         Ok(())
