@@ -106,6 +106,8 @@ pub struct Core {
     log_size: usize,
     snapshot_size: usize,
     quiet_since: Time,
+    /// Something happened since memory was last given back.
+    is_untidy: bool,
     buffer: Vec<u8>,
     pub(crate) safe_mode: bool,
     pub(crate) supervised: bool,
@@ -149,6 +151,7 @@ impl Core {
             return;
         }
         self.log_size += self.buffer.len();
+        self.is_untidy = true;
         // One large event (a load of everything) must not leave a large buffer behind.
         if self.buffer.capacity() > SMALL_LOG {
             self.buffer = Vec::new();
@@ -206,11 +209,14 @@ impl Core {
         };
         let loaded = self.units.load(names, known);
         if !loaded.is_empty() {
+            let from_kernel = crate::execute::activation::from_kernel(&loaded);
             self.push(What::Loaded(loaded));
             // While an action is carried out the queue waits: its other actions come first.
             if self.cause.is_none() {
                 self.apply_queued();
-                self.tell_new_units();
+                self.tell_from_kernel(&from_kernel);
+            } else {
+                self.activation.look_again();
             }
         }
     }
@@ -334,19 +340,17 @@ impl Core {
             .map_err(CoreError::Record)?;
         self.snapshot_size = bytes.len();
         self.log_size = 0;
-        drop(bytes);
-        self.platform.give_memory_back();
         Ok(())
     }
 
     /// When something must happen even if nothing happens before.
     fn next_moment(&self) -> Option<Time> {
-        let snapshot = (self.log_size > SMALL_LOG).then(|| Time(self.quiet_since.0 + QUIET));
+        let tidy = self.is_untidy.then(|| Time(self.quiet_since.0 + QUIET));
         [
             self.engine.next_deadline(),
             self.next_activation_moment(),
             self.control_deadline(),
-            snapshot,
+            tidy,
         ]
         .into_iter()
         .flatten()
@@ -360,10 +364,13 @@ impl Core {
         }
         self.activation_time_has_passed();
         self.control_time_has_passed();
-        let quiet = now.since(self.quiet_since) >= QUIET;
-        if self.log_size > SMALL_LOG && quiet && self.queue.is_empty() {
-            // A failure here is found again, and then reported, by the snapshot that cannot wait.
-            let _ = self.write_snapshot();
+        if self.is_untidy && now.since(self.quiet_since) >= QUIET && self.queue.is_empty() {
+            self.is_untidy = false;
+            if self.log_size > SMALL_LOG {
+                // A failure here is found again, and then reported, by the snapshot that cannot wait.
+                let _ = self.write_snapshot();
+            }
+            self.platform.give_memory_back();
         }
     }
 

@@ -127,6 +127,7 @@ impl<F: UnitFs> UnitTable<F> {
             .into_iter()
             .map(|unit| self.keep(unit).name.clone())
             .collect();
+        self.known.shrink_to_fit();
         self.specs(new)
     }
 

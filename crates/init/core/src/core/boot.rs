@@ -62,6 +62,7 @@ impl Core {
             log_size: 0,
             snapshot_size: 0,
             quiet_since: Time(0),
+            is_untidy: true,
             buffer: Vec::new(),
             safe_mode: begun.safe_mode || options.safe_mode,
             supervised: begun.supervised,

@@ -3,6 +3,7 @@
 mod cgroups;
 mod init;
 mod logs;
+mod memory;
 mod process;
 
 use std::collections::HashMap;
@@ -242,13 +243,8 @@ impl Platform for RealPlatform {
         Ok(())
     }
 
-    #[expect(unsafe_code, reason = "the C library is asked to tidy up")]
     fn give_memory_back(&mut self) {
-        #[cfg(target_env = "gnu")]
-        // SAFETY: it only looks for free memory of the allocator's own.
-        unsafe {
-            libc::malloc_trim(0)
-        };
+        memory::give_back();
     }
 
     fn set_aside(&mut self, bytes: &[u8]) -> io::Result<PathBuf> {

@@ -12,6 +12,8 @@ impl Step<'_> {
         for unit in units {
             self.load_one(unit);
         }
+        // Units are loaded in bulk and then stay: room for as many again would be wasted for as long.
+        self.state.units.shrink_to_fit();
         let missing: Vec<Box<str>> = self
             .state
             .units()
