@@ -108,6 +108,8 @@ impl Forwarder {
         let number = u16::from(line.facility) << 3 | u16::from(line.level.number());
         let mut record = format!("<{number}>").into_bytes();
         record.extend_from_slice(&text);
+        // The kernel waits for more of a record that does not end in a newline.
+        record.push(b'\n');
         if !self.kmsg.write(&record) {
             self.lost += 1;
             return;
@@ -119,7 +121,7 @@ impl Forwarder {
     }
 
     /// Whether a record of the kernel's log is one that came from here; it is in the journal already.
-    pub fn is_own_record(&mut self, identifier: &[u8], pid: Option<u64>, message: &[u8]) -> bool {
+    pub fn is_own_record(&mut self, identifier: &[u8], pid: Option<&[u8]>, message: &[u8]) -> bool {
         if self.sent_to_kernel.is_empty() {
             return false;
         }
@@ -127,7 +129,7 @@ impl Forwarder {
             level: Level::INFO,
             facility: 0,
             identifier,
-            pid: pid.and_then(|pid| u32::try_from(pid).ok()),
+            pid: pid.and_then(|pid| std::str::from_utf8(pid).ok()?.parse().ok()),
             message,
         });
         let print = fingerprint(&[&text, message].concat());
@@ -182,11 +184,11 @@ mod tests {
         forwarder.to_console(&LINE);
         forwarder.to_kernel(&LINE);
         assert_eq!(std::fs::read(&console).expect("text"), b"prog[7]: hello\n");
-        assert_eq!(std::fs::read(&kmsg).expect("text"), b"<28>prog[7]: hello");
+        assert_eq!(std::fs::read(&kmsg).expect("text"), b"<28>prog[7]: hello\n");
         assert_eq!(forwarder.lost(), 0);
-        assert!(!forwarder.is_own_record(b"prog", Some(8), b"hello"));
-        assert!(forwarder.is_own_record(b"prog", Some(7), b"hello"));
-        assert!(!forwarder.is_own_record(b"prog", Some(7), b"hello"));
+        assert!(!forwarder.is_own_record(b"prog", Some(b"8"), b"hello"));
+        assert!(forwarder.is_own_record(b"prog", Some(b"7"), b"hello"));
+        assert!(!forwarder.is_own_record(b"prog", Some(b"7"), b"hello"));
     }
 
     #[test]

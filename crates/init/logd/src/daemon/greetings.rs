@@ -11,7 +11,6 @@ use rustix::net::SocketFlags;
 
 use super::poll::{Poll, Source};
 use crate::parse::greeting::{GREETING_MAX, GreetingState, parse_greeting};
-use crate::recorder::FACILITY_DAEMON;
 use crate::sys;
 
 /// The most connections that have not said who they are. The oldest goes when there are more.
@@ -100,7 +99,7 @@ impl Greetings {
             id: id.to_string().into(),
             identifier: greeting.identifier,
             priority: greeting.level.number(),
-            facility: FACILITY_DAEMON,
+            facility: greeting.facility,
             level_prefix: greeting.level_prefix,
             to_console: greeting.to_console,
             to_kmsg: greeting.to_kmsg,

@@ -116,9 +116,7 @@ fn take(record: &KernelRecord<'_>, fields: &mut Fields, root: &Path, recorder: &
         fields.push("SYSLOG_IDENTIFIER", "kernel");
     } else {
         fields.push_some("SYSLOG_IDENTIFIER", record.identifier.as_deref());
-        if let Some(pid) = record.pid {
-            fields.push_number("SYSLOG_PID", pid);
-        }
+        fields.push_some("SYSLOG_PID", record.pid);
     }
     fields.push("_TRANSPORT", "kernel");
     fields.push_number("_SOURCE_MONOTONIC_TIMESTAMP", record.monotonic_us);

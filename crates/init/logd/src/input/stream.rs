@@ -96,7 +96,9 @@ impl Lines {
             fields.clear();
             fields.push("MESSAGE", text);
             fields.push("PRIORITY", level.digit());
-            fields.push_number("SYSLOG_FACILITY", u64::from(self.facility));
+            if self.facility > 0 {
+                fields.push_number("SYSLOG_FACILITY", u64::from(self.facility));
+            }
             if !self.identifier.is_empty() {
                 fields.push("SYSLOG_IDENTIFIER", self.identifier.as_bytes());
             }

@@ -60,9 +60,7 @@ impl SyslogSource {
             fields.push_number("SYSLOG_FACILITY", u64::from(parsed.priority.facility));
         }
         fields.push_some("SYSLOG_IDENTIFIER", parsed.identifier);
-        if let Some(pid) = parsed.pid {
-            fields.push_number("SYSLOG_PID", pid);
-        }
+        fields.push_some("SYSLOG_PID", parsed.pid);
         // The blank at its end is part of what journald stores.
         let stamp = parsed.timestamp.map(|stamp| [stamp, b" "].concat());
         fields.push_some("SYSLOG_TIMESTAMP", stamp);

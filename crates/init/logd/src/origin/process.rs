@@ -137,7 +137,8 @@ impl Origins {
         fields.push_some("_SELINUX_CONTEXT", label.filter(|text| !text.is_empty()));
         let cgroups = read_small(&folder.join("cgroup")).unwrap_or_default();
         let cgroups = String::from_utf8_lossy(&cgroups);
-        if let Some(path) = path_of(&cgroups) {
+        // The root says nothing.
+        if let Some(path) = path_of(&cgroups).filter(|path| *path != "/") {
             self.push_cgroup(&mut facts, path);
         }
         Some(facts)

@@ -17,6 +17,8 @@ pub struct Greeting {
     pub identifier: Box<str>,
     /// The level of lines that say none.
     pub level: Level,
+    /// The facility of all lines; 0 is none.
+    pub facility: u8,
     /// Lines may begin with `<N>`.
     pub level_prefix: bool,
     /// Lines also go to the kernel's log.
@@ -55,7 +57,7 @@ pub fn parse_greeting(bytes: &[u8]) -> GreetingState {
     // The unit, in the second line, is the client's word and not believed.
     let [identifier, _, level, prefix, _, kmsg, console] = lines;
     let parsed = (|| {
-        let level = decimal(level.trim_ascii()).and_then(|number| u8::try_from(number & 7).ok())?;
+        let priority = decimal(level.trim_ascii())?;
         let identifier = std::str::from_utf8(identifier.trim_ascii()).ok()?;
         Some(Greeting {
             identifier: identifier
@@ -63,7 +65,8 @@ pub fn parse_greeting(bytes: &[u8]) -> GreetingState {
                 .take(IDENTIFIER_MAX)
                 .collect::<String>()
                 .into(),
-            level: Level::new(level)?,
+            level: Level::new(u8::try_from(priority & 7).ok()?)?,
+            facility: u8::try_from(priority >> 3).ok()?,
             level_prefix: flag(prefix)?,
             to_kmsg: flag(kmsg)?,
             to_console: flag(console)?,
@@ -89,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    const TEXT: &[u8] = b"cat\nx.service\n4\n1\n0\n0\n1\nfirst line\n";
+    const TEXT: &[u8] = b"cat\nx.service\n28\n1\n0\n0\n1\nfirst line\n";
 
     #[test]
     fn a_greeting_is_seven_lines() {
@@ -98,7 +101,7 @@ mod tests {
         };
         assert_eq!(&TEXT[length..], b"first line\n");
         assert_eq!(&*greeting.identifier, "cat");
-        assert_eq!(greeting.level, Level::WARNING);
+        assert_eq!((greeting.level, greeting.facility), (Level::WARNING, 3));
         assert!(greeting.level_prefix && greeting.to_console && !greeting.to_kmsg);
     }
 

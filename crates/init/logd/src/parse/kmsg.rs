@@ -20,7 +20,7 @@ pub struct KernelRecord<'a> {
     /// Who wrote it, if not the kernel.
     pub identifier: Option<Cow<'a, [u8]>>,
     /// The process that it claims to be, if not the kernel.
-    pub pid: Option<u64>,
+    pub pid: Option<&'a [u8]>,
     /// The text.
     pub message: Cow<'a, [u8]>,
     /// The kernel's subsystem.
@@ -130,7 +130,7 @@ mod tests {
     fn a_record_of_a_program_names_it() {
         let parsed = parse_kmsg(b"30,1,2,c,caller=T1;prog[12]: up").expect("a record");
         assert_eq!(parsed.identifier.as_deref(), Some(&b"prog"[..]));
-        assert_eq!(parsed.pid, Some(12));
+        assert_eq!(parsed.pid, Some(&b"12"[..]));
         assert_eq!(&*parsed.message, b"up");
         assert_eq!(parsed.priority.facility, 3);
     }

@@ -53,8 +53,6 @@ pub fn parse_native(datagram: &[u8]) -> NativeDatagram<'_> {
     while !rest.is_empty() {
         let (line, after) = match rest.iter().position(|byte| *byte == b'\n') {
             Some(at) => (&rest[..at], &rest[at + 1..]),
-            // A last line without an end is complete if it has a value.
-            None if rest.contains(&b'=') => (rest, &rest[rest.len()..]),
             None => {
                 parsed.broken = true;
                 break;
@@ -107,11 +105,7 @@ fn split_binary(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<8>()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
     let value = rest.get(..length)?;
-    match rest.get(length) {
-        Some(b'\n') => Some((value, &rest[length + 1..])),
-        None => Some((value, &[])),
-        Some(_) => None,
-    }
+    (rest.get(length) == Some(&b'\n')).then(|| (value, &rest[length + 1..]))
 }
 
 #[cfg(test)]
@@ -155,6 +149,7 @@ mod tests {
         let parsed = parse_native(&datagram);
         assert!(parsed.broken);
         assert_eq!(names(&parsed.entries[0]), ["OK"]);
+        assert!(parse_native(b"OK=1\nCUT=of").broken);
     }
 
     #[test]

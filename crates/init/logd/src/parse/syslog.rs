@@ -4,7 +4,7 @@
 //! RFC 5424 headers are not taken apart; such a datagram is stored with its header as the message, as
 //! journald does.
 
-use super::priority::{Level, Priority, decimal, split_priority};
+use super::priority::{Level, Priority, split_priority};
 
 /// The longest identifier that is believed; more than this is text.
 const IDENTIFIER_MAX: usize = 256;
@@ -20,21 +20,22 @@ pub struct SyslogMessage<'a> {
     pub timestamp: Option<&'a [u8]>,
     /// Who speaks.
     pub identifier: Option<&'a [u8]>,
-    /// The process that it claims to be.
-    pub pid: Option<u64>,
+    /// The process that it claims to be, as it stands there.
+    pub pid: Option<&'a [u8]>,
     /// The text.
     pub message: &'a [u8],
-    /// The whole datagram, where the text does not say all of it: white space or zero bytes were cut off.
+    /// The whole datagram, where its parts do not say all of it: something was cut off, or is missing.
     pub raw: Option<&'a [u8]>,
 }
 
 /// Takes a datagram apart.
 #[must_use]
 pub fn parse_syslog(datagram: &[u8]) -> SyslogMessage<'_> {
-    let (text, raw) = trim(datagram);
+    let text = trim(datagram);
     let (priority, rest) = split_priority(text);
     let (timestamp, rest) = split_timestamp(rest);
     let (identifier, pid, message) = split_identifier(rest);
+    let is_whole = text.len() == datagram.len() && priority.is_some() && timestamp.is_some();
     SyslogMessage {
         priority: priority.unwrap_or(Priority {
             level: Level::INFO,
@@ -44,22 +45,14 @@ pub fn parse_syslog(datagram: &[u8]) -> SyslogMessage<'_> {
         identifier,
         pid,
         message,
-        raw,
+        raw: (!is_whole).then_some(datagram),
     }
 }
 
 /// Cuts white space off both ends, and everything from the first zero byte.
-fn trim(datagram: &[u8]) -> (&[u8], Option<&[u8]>) {
+fn trim(datagram: &[u8]) -> &[u8] {
     let end = datagram.iter().position(|byte| *byte == 0);
-    let text = &datagram[..end.unwrap_or(datagram.len())];
-    let trimmed = text.trim_ascii();
-    // One newline or zero byte at the end is how many clients write, and says nothing.
-    let usual = datagram
-        .strip_suffix(b"\n")
-        .or_else(|| datagram.strip_suffix(b"\0"))
-        .unwrap_or(datagram);
-    let raw = (trimmed.len() != usual.len()).then_some(datagram);
-    (trimmed, raw)
+    datagram[..end.unwrap_or(datagram.len())].trim_ascii()
 }
 
 /// Takes `Mmm dd hh:mm:ss ` off the beginning.
@@ -82,7 +75,7 @@ fn split_timestamp(text: &[u8]) -> (Option<&[u8]>, &[u8]) {
 }
 
 /// Takes `identifier[pid]: ` off the beginning; both or only the identifier.
-pub(super) fn split_identifier(text: &[u8]) -> (Option<&[u8]>, Option<u64>, &[u8]) {
+pub(super) fn split_identifier(text: &[u8]) -> (Option<&[u8]>, Option<&[u8]>, &[u8]) {
     let start = text.trim_ascii_start();
     let word = start
         .iter()
@@ -98,9 +91,9 @@ pub(super) fn split_identifier(text: &[u8]) -> (Option<&[u8]>, Option<u64>, &[u8
     let message = &start[(word + 1).min(start.len())..];
     let (name, pid) = match name.strip_suffix(b"]").and_then(|inner| {
         let open = inner.iter().rposition(|byte| *byte == b'[')?;
-        Some((&inner[..open], decimal(&inner[open + 1..])))
+        Some((&inner[..open], &inner[open + 1..]))
     }) {
-        Some((name, pid)) => (name, pid),
+        Some((name, pid)) => (name, Some(pid).filter(|pid| !pid.is_empty())),
         None => (name, None),
     };
     if name.is_empty() || name.len() > IDENTIFIER_MAX {
@@ -124,7 +117,7 @@ mod tests {
         );
         assert_eq!(parsed.timestamp, Some(&b"Feb  3 04:05:06"[..]));
         assert_eq!(parsed.identifier, Some(&b"sshd"[..]));
-        assert_eq!(parsed.pid, Some(42));
+        assert_eq!(parsed.pid, Some(&b"42"[..]));
         assert_eq!(parsed.message, b" two blanks");
         assert_eq!(parsed.raw, None);
     }
@@ -147,16 +140,22 @@ mod tests {
         assert_eq!(parse_syslog(b"name:").message, b"");
         assert_eq!(parse_syslog(b": text").message, b": text");
         assert_eq!(parse_syslog(b"[7]: text").message, b"[7]: text");
-        assert_eq!(parse_syslog(b"a[x]: text").pid, None);
+        assert_eq!(parse_syslog(b"a[]: text").pid, None);
     }
 
     #[test]
-    fn the_raw_datagram_is_kept_when_something_was_cut_off() {
-        assert_eq!(parse_syslog(b"a: b\n").raw, None);
-        assert_eq!(parse_syslog(b"a: b\0").raw, None);
-        assert_eq!(parse_syslog(b"a: b \n").raw, Some(&b"a: b \n"[..]));
-        assert_eq!(parse_syslog(b"a: b\0c").raw, Some(&b"a: b\0c"[..]));
-        assert_eq!(parse_syslog(b"a: b\0c").message, b"b");
+    fn the_raw_datagram_is_kept_when_its_parts_do_not_say_all() {
+        let whole = b"<13>Feb  3 04:05:06 a: b";
+        assert_eq!(parse_syslog(whole).raw, None);
+        for text in [
+            &b"<13>Feb  3 04:05:06 a: b\n"[..],
+            b"<13>Feb  3 04:05:06 a: b\0c",
+            b"Feb  3 04:05:06 a: b",
+            b"<13>a: b",
+        ] {
+            let parsed = parse_syslog(text);
+            assert_eq!((parsed.raw, parsed.message), (Some(text), &b"b"[..]));
+        }
     }
 
     proptest! {

@@ -3,5 +3,6 @@
 
 mod kill;
 mod limits;
+mod peer;
 mod rig;
 mod takes;

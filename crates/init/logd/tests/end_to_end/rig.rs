@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use muster_control::feed::{FeedMessage, Stream};
-use muster_journal::Journal;
+use muster_journal::{Entry, Journal, Matches};
 use muster_lab::poll_until;
 use muster_lab::program::{Process, Program};
 use muster_logd::control::StatusReply;
@@ -268,12 +268,17 @@ impl Rig {
         found.collect()
     }
 
-    /// All entries, by the workspace's own reader.
-    pub(crate) fn entries(&self) -> Vec<Fields> {
+    fn journal(&self) -> Journal {
         let folders = self.journals();
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
-        let mut journal = Journal::open_dirs(&folders).expect("journals");
+        let journal = Journal::open_dirs(&folders).expect("journals");
         assert_eq!(journal.skipped().count(), 0, "files that cannot be read");
+        journal
+    }
+
+    /// All entries, by the workspace's own reader.
+    pub(crate) fn entries(&self) -> Vec<Fields> {
+        let mut journal = self.journal();
         let mut entries = Vec::new();
         while let Some(entry) = journal.next_entry().expect("readable") {
             let fields = entry.fields().expect("fields");
@@ -284,13 +289,27 @@ impl Rig {
 
     /// The text of all entries that have this field.
     pub(crate) fn messages(&self, name: &str, value: &str) -> Vec<String> {
-        let entries = self.entries();
-        let matching = entries
-            .iter()
-            .filter(|entry| entry.get(name).is_some_and(|is| is == value));
-        matching
-            .map(|entry| entry.get("MESSAGE").cloned().unwrap_or_default())
-            .collect()
+        let text = |entry: &Entry| {
+            let message = entry
+                .field(b"MESSAGE")
+                .expect("readable")
+                .unwrap_or_default();
+            String::from_utf8_lossy(&message).into_owned()
+        };
+        self.matching(name, value).iter().map(text).collect()
+    }
+
+    /// All entries that have this field.
+    pub(crate) fn matching(&self, name: &str, value: &str) -> Vec<Entry> {
+        let mut journal = self.journal();
+        let mut matches = Matches::new();
+        matches.add(format!("{name}={value}").as_bytes());
+        journal.set_matches(matches);
+        let mut entries = Vec::new();
+        while let Some(entry) = journal.next_entry().expect("readable") {
+            entries.push(entry);
+        }
+        entries
     }
 
     /// What journalctl says to these files.
