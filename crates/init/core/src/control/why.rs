@@ -18,8 +18,15 @@ impl Core {
         };
         let why = self.engine.why(unit);
         // How its last job ended tells why it is down, unless it has come up since.
-        let last = self.memory.ended.iter().rev().find(|ended| ended.unit == unit);
-        let result = last.map(|ended| ended.result).filter(|_| !why.active.is_up());
+        let last = self
+            .memory
+            .ended
+            .iter()
+            .rev()
+            .find(|ended| ended.unit == unit);
+        let result = last
+            .map(|ended| ended.result)
+            .filter(|_| !why.active.is_up());
         let mut lines = self.reasons(unit, result.filter(|result| !result.is_good()));
         lines.extend(causes(&why));
         let needed_by = why

@@ -10,7 +10,10 @@ const DAEMON: &str = "[Service]\nExecStart=/bin/sleep 1000\n";
 fn subscribe(rig: &Rig, since: Option<u64>, units: &[&str]) -> Replies<SubscribeReply> {
     let units = units.iter().map(|unit| (*unit).to_owned()).collect();
     let call = SubscribeCall { since, units };
-    let mut replies = rig.client().call_more(method::SUBSCRIBE, &call).unwrap();
+    let mut replies = rig
+        .client()
+        .call_more(method::SUBSCRIBE, &call)
+        .expect("the call is sent");
     replies.set_timeout(Some(TIME));
     replies
 }
@@ -19,7 +22,7 @@ fn subscribe(rig: &Rig, since: Option<u64>, units: &[&str]) -> Replies<Subscribe
 fn until_job_gone(replies: &mut Replies<SubscribeReply>, unit: &str) -> Vec<SubscribeReply> {
     let mut told = Vec::new();
     loop {
-        let reply = replies.next().unwrap().unwrap();
+        let reply = replies.next().expect("no last reply").expect("a reply");
         let gone = reply
             .events
             .iter()

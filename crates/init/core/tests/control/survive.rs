@@ -11,12 +11,13 @@ use crate::rig::Rig;
 
 fn kill_core(rig: &Rig) {
     let recoveries = rig.machine_status().recoveries;
-    let processes = rig.processes().unwrap();
+    let processes = rig.processes().expect("a list");
     let core = processes
         .iter()
         .find(|process| process.name == "muster-core")
-        .unwrap();
-    kill_process(Pid::from_raw(core.host_pid).unwrap(), Signal::KILL).unwrap();
+        .expect("a manager");
+    kill_process(Pid::from_raw(core.host_pid).expect("a pid"), Signal::KILL)
+        .expect("it can be killed");
     rig.until("the manager is back", |rig| {
         let mut client = rig.client();
         let status =

@@ -34,8 +34,11 @@ fn start(rig: &Rig, call: &StartTransientCall) -> SubmitReply {
     let replies = rig
         .client()
         .call_more::<_, SubmitReply>(method::START_TRANSIENT, call)
-        .unwrap();
-    replies.map(Result::unwrap).last().unwrap()
+        .expect("the call is sent");
+    replies
+        .map(|reply| reply.expect("a reply"))
+        .last()
+        .expect("one at least")
 }
 
 fn exists(rig: &Rig, unit: &str) -> bool {
@@ -181,6 +184,7 @@ fn a_transient_timer_brings_its_service_and_takes_it_along() {
         "tick.timer",
         &[
             ("Timer.OnActiveSec", "1ms"),
+            ("Timer.AccuracySec", "1us"),
             ("Timer.RemainAfterElapse", "no"),
         ],
     );

@@ -11,7 +11,9 @@ fn call_id() -> CallId {
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let mut server = Server::new(listener.into(), ServerOptions::default()).unwrap();
     let mut client = std::os::unix::net::UnixStream::connect(&path).unwrap();
-    client.write_all(b"{\"method\":\"a.B\",\"more\":true}\0").unwrap();
+    client
+        .write_all(b"{\"method\":\"a.B\",\"more\":true}\0")
+        .unwrap();
     let now = std::time::Duration::ZERO;
     loop {
         server.turn(now);
@@ -53,7 +55,10 @@ fn a_new_subscriber_is_told_where_it_stands_and_then_what_happens() {
     let mut subscriber = subscribe(&log, None, &[]);
     let first = told(&mut subscriber, &log);
     assert_eq!(first.len(), 1);
-    assert_eq!((first[0].resync, first[0].sequence, first[0].events.len()), (false, 101, 0));
+    assert_eq!(
+        (first[0].resync, first[0].sequence, first[0].events.len()),
+        (false, 101, 0)
+    );
     assert!(told(&mut subscriber, &log).is_empty());
     log.add(2, unit("b.service"));
     let next = told(&mut subscriber, &log);

@@ -21,7 +21,12 @@ fn apply(engine: &mut EngineState, what: What) {
 fn service(name: &str, after: &[&str]) -> LoadedUnit {
     let deps: BTreeSet<(DepKind, Box<str>)> = after
         .iter()
-        .flat_map(|other| [(DepKind::After, (*other).into()), (DepKind::Requires, (*other).into())])
+        .flat_map(|other| {
+            [
+                (DepKind::After, (*other).into()),
+                (DepKind::Requires, (*other).into()),
+            ]
+        })
         .collect();
     let spec = UnitSpec {
         description: format!("The {name}").into(),
@@ -67,13 +72,18 @@ fn engine() -> EngineState {
 
 fn listed(wanted: &ListUnitsCall) -> Vec<String> {
     let engine = engine();
-    let units = engine.units().filter(|(_, record)| is_listed(record, wanted));
+    let units = engine
+        .units()
+        .filter(|(_, record)| is_listed(record, wanted));
     units.map(|(_, record)| record.name.to_string()).collect()
 }
 
 #[test]
 fn a_list_shows_what_is_up_or_has_a_job() {
-    assert_eq!(listed(&ListUnitsCall::default()), ["a.service", "b.service"]);
+    assert_eq!(
+        listed(&ListUnitsCall::default()),
+        ["a.service", "b.service"]
+    );
     let all = ListUnitsCall {
         all: true,
         ..ListUnitsCall::default()
@@ -94,7 +104,10 @@ fn a_list_is_filtered_by_name_type_and_state() {
     };
     assert_eq!(wanted(&["b*", "c*"], &[], &[]), ["b.service"]);
     assert_eq!(wanted(&[], &["socket"], &[]), Vec::<String>::new());
-    assert_eq!(wanted(&[], &["service"], &["inactive"]), ["b.service", "c.service"]);
+    assert_eq!(
+        wanted(&[], &["service"], &["inactive"]),
+        ["b.service", "c.service"]
+    );
     assert_eq!(wanted(&[], &[], &["start", "activating"]), ["a.service"]);
 }
 
@@ -103,7 +116,10 @@ fn jobs_say_what_they_wait_for_and_who_waits() {
     let jobs = jobs(&engine());
     let find = |unit: &str| jobs.iter().find(|job| job.unit == unit).expect("a job");
     let (first, then) = (find("a.service"), find("b.service"));
-    assert_eq!((first.state.as_str(), then.state.as_str()), ("running", "waiting"));
+    assert_eq!(
+        (first.state.as_str(), then.state.as_str()),
+        ("running", "waiting")
+    );
     assert_eq!(then.after, [first.id]);
     assert_eq!(first.before, [then.id]);
     assert_eq!(then.kind, "start");
@@ -115,7 +131,10 @@ fn a_row_says_what_the_engine_knows() {
     let unit = engine.find("a.service").expect("it is there");
     let row = row(&engine, unit, engine.now(), None);
     assert_eq!(row.description, "The a.service");
-    assert_eq!((row.active.as_str(), row.load.as_str()), ("activating", "loaded"));
+    assert_eq!(
+        (row.active.as_str(), row.load.as_str()),
+        ("activating", "loaded")
+    );
     assert_eq!(row.job_kind, "start");
     assert_eq!(row.inactive_exit.real, 5_000_000);
     assert_eq!(row.active_enter, Moment::default());
@@ -127,18 +146,13 @@ fn a_timer_is_shown_by_the_clock_that_comes_first() {
         monotonic: Time(100),
         real: 1_000,
     };
-    let timer = Timer {
-        next: Some(Time(160)),
-        next_real: Some(1_050),
-        ..Timer::default()
-    };
+    let mut timer = Timer::default();
+    timer.next = Some(Time(160));
+    timer.next_real = Some(1_050);
     let next = timer_view(&timer, now).next;
     assert_eq!((next.monotonic, next.real), (150, 1_050));
-    let monotonic = Timer {
-        next_real: None,
-        ..timer
-    };
-    let next = timer_view(&monotonic, now).next;
+    timer.next_real = None;
+    let next = timer_view(&timer, now).next;
     assert_eq!((next.monotonic, next.real), (160, 1_060));
     assert_eq!(timer_view(&Timer::default(), now), TimerView::default());
 }

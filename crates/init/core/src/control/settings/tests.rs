@@ -25,11 +25,23 @@ fn settings_find_their_section() {
             ("Unit.After", "b.service"),
         ],
     );
-    let lines: Vec<String> = written.unwrap().lines().skip(2).map(str::to_owned).collect();
+    let lines: Vec<String> = written
+        .unwrap()
+        .lines()
+        .skip(2)
+        .map(str::to_owned)
+        .collect();
     assert_eq!(
         lines,
         [
-            "[Unit]", "Description=x", "", "[Service]", "ExecStart=/bin/true", "Type=exec", "", "[Unit]",
+            "[Unit]",
+            "Description=x",
+            "",
+            "[Service]",
+            "ExecStart=/bin/true",
+            "Type=exec",
+            "",
+            "[Unit]",
             "After=b.service",
         ]
     );
