@@ -16,7 +16,7 @@ impl Default for Places {
     fn default() -> Self {
         Self {
             total: 2048,
-            per_user: 128,
+            per_user: 64,
         }
     }
 }

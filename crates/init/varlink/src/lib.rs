@@ -42,6 +42,7 @@
 //!   it has its last reply and most of that is sent. While a `more` call is open, later calls wait in the socket.
 //! - A connection holds at most one message that it reads, one buffer of what follows, and [`Limits::queued_bytes`] of
 //!   what it sends. Nothing grows by what a client does or does not do.
+//! - Replies that unprivileged clients do not read are bounded for all of them together; then their calls wait, and only theirs.
 //! - A message begun and not finished, and a reply not read, end the connection after a while.
 //! - Whatever a client sends, nothing panics and nobody else waits; a client that is cut off because of what it sent is told why.
 //! - A whole call is handed out even if its client has gone meanwhile: it was asked for.

@@ -53,8 +53,12 @@ impl std::ops::Deref for IncomingCall {
 pub struct ServerOptions {
     /// How many there may be.
     pub places: Places,
-    /// What each may cost.
+    /// What each may cost that is root's or the service's own user's.
     pub limits: Limits,
+    /// What each of the others may cost.
+    pub others: Limits,
+    /// Replies that may wait to be read by all the others together. While more wait, their further calls wait too.
+    pub queued_for_others: usize,
     /// The user that is treated as root is.
     pub owner: u32,
     /// Calls that are handed out between two turns, so that whoever calls often does not keep the loop for itself.
@@ -66,6 +70,12 @@ impl Default for ServerOptions {
         Self {
             places: Places::default(),
             limits: Limits::default(),
+            others: Limits {
+                message_bytes: 64 << 10,
+                fds: 0,
+                ..Limits::default()
+            },
+            queued_for_others: 16 << 20,
             owner: rustix::process::geteuid().as_raw(),
             calls_per_turn: 64,
         }
@@ -123,6 +133,10 @@ pub struct Server {
     counters: Counters,
     /// Connections that have a call to hand out, each once.
     ready: VecDeque<ConnectionId>,
+    /// Connections that have a call to hand out and must wait for others to read.
+    held: Vec<ConnectionId>,
+    /// Bytes that wait to be read by unprivileged clients.
+    queued_for_others: usize,
     /// Connections with something to send.
     dirty: Vec<ConnectionId>,
     deadlines: BTreeSet<(Duration, ConnectionId)>,
@@ -136,6 +150,9 @@ struct Slot {
     connection: Connection,
     interest: Option<Interest>,
     deadline: Option<Duration>,
+    privileged: bool,
+    /// Counted in [`Server::queued_for_others`].
+    queued: usize,
     is_ready: bool,
     is_dirty: bool,
 }
@@ -159,6 +176,8 @@ impl Server {
             next_connection: FIRST_CONNECTION,
             counters: Counters::default(),
             ready: VecDeque::new(),
+            held: Vec::new(),
+            queued_for_others: 0,
             dirty: Vec::new(),
             deadlines: BTreeSet::new(),
             paused_until: None,
@@ -179,6 +198,7 @@ impl Server {
             }
         }
         self.expire(now);
+        self.release_held();
     }
 
     /// The next call, if there is one and this turn's share is not used up.
@@ -192,6 +212,10 @@ impl Server {
             let Some(slot) = self.connections.get_mut(&id) else {
                 continue;
             };
+            if !slot.privileged && self.queued_for_others > self.options.queued_for_others {
+                self.held.push(id);
+                continue;
+            }
             slot.is_ready = false;
             let peer = slot.connection.peer();
             let taken = slot.connection.take_call(now);
@@ -232,11 +256,10 @@ impl Server {
         slot.is_some_and(|slot| slot.connection.is_open(call.number))
     }
 
-    /// How many bytes wait to be read by who made this call; `None` if it is gone.
+    /// How many bytes wait to be read by unprivileged clients.
     #[must_use]
-    pub fn queued_bytes(&self, call: CallId) -> Option<usize> {
-        let slot = self.connections.get(&call.connection)?;
-        Some(slot.connection.queued_bytes())
+    pub fn queued_for_others(&self) -> usize {
+        self.queued_for_others
     }
 
     /// Sends what is queued, as far as the clients take it. To be called before the loop waits again.
@@ -247,8 +270,16 @@ impl Server {
                 self.flush_one(id, now);
             }
         }
+        self.release_held();
         if !self.ready.is_empty() {
             self.poll.wake();
+        }
+    }
+
+    /// Lets unprivileged clients go on once enough was read.
+    fn release_held(&mut self) {
+        if self.queued_for_others <= self.options.queued_for_others {
+            self.ready.extend(self.held.drain(..));
         }
     }
 
@@ -319,11 +350,18 @@ impl Server {
         *self.users.entry(peer.uid).or_default() += 1;
         let id = ConnectionId(self.next_connection);
         self.next_connection += 1;
-        let connection = Connection::new(socket, peer, self.options.limits, now);
+        let limits = if newcomer.privileged {
+            self.options.limits
+        } else {
+            self.options.others
+        };
+        let connection = Connection::new(socket, peer, limits, now);
         let slot = Slot {
             connection,
             interest: None,
             deadline: None,
+            privileged: newcomer.privileged,
+            queued: 0,
             is_ready: false,
             is_dirty: false,
         };
@@ -366,6 +404,11 @@ impl Server {
         if slot.connection.has_call() && !slot.is_ready {
             slot.is_ready = true;
             self.ready.push_back(id);
+        }
+        if !slot.privileged {
+            let queued = slot.connection.queued_bytes();
+            self.queued_for_others = self.queued_for_others + queued - slot.queued;
+            slot.queued = queued;
         }
         let deadline = slot.connection.deadline();
         if deadline != slot.deadline {
@@ -423,6 +466,7 @@ impl Server {
         if let Some(at) = slot.deadline {
             self.deadlines.remove(&(at, id));
         }
+        self.queued_for_others -= slot.queued;
         if let Entry::Occupied(mut count) = self.users.entry(slot.connection.peer().uid) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
@@ -445,7 +489,7 @@ impl Server {
                 key: *id,
                 guest: Guest {
                     uid: peer.uid,
-                    privileged: peer.is_privileged(self.options.owner),
+                    privileged: slot.privileged,
                 },
                 idle_since: idle.map(|at| u64::try_from(at.as_micros()).unwrap_or(u64::MAX)),
             }

@@ -26,7 +26,7 @@ pub struct ListUnitsCall {
     pub all: bool,
 }
 
-/// The rows; with `more`, several replies of some hundred rows each.
+/// The rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListUnitsReply {

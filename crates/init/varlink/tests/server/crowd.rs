@@ -78,7 +78,7 @@ fn another_user_gets_its_share_and_root_is_served() {
         ..ServerOptions::default()
     });
     open_to_others(&daemon);
-    let mut crowd = Crowd::of_nobody(&daemon, 300);
+    let mut crowd = Crowd::of_nobody(&daemon, 300, "1");
     let report = daemon.until(|report| report.counters.accepted >= 10);
     assert!(report.connections <= 11, "{report:?}");
     let own: Vec<_> = (0..39).map(|_| daemon.client()).collect();
@@ -103,11 +103,11 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn of_nobody(daemon: &Daemon, count: u32) -> Self {
+    fn of_nobody(daemon: &Daemon, count: u32, each: &str) -> Self {
         let script = format!(
             "use Socket; $) = $( = 65534; $> = $< = 65534; my @s; \
              for (1..{count}) {{ socket(my $s, PF_UNIX, SOCK_STREAM, 0) or die; \
-             connect($s, sockaddr_un('{}')) or die $!; push @s, $s }} \
+             connect($s, sockaddr_un('{}')) or die $!; {each}; push @s, $s }} \
              $| = 1; print \"ready\\n\"; <STDIN>",
             daemon.path.display()
         );
@@ -153,4 +153,26 @@ fn a_thousand_slow_writers_are_served_a_byte_at_a_time() {
         writer.read_exact(&mut reply).unwrap();
         assert_eq!(&reply, b"{\"parameters\":{}}\0");
     }
+}
+
+#[test]
+fn what_others_do_not_read_is_bounded_for_all_of_them_together() {
+    if !rustix::process::geteuid().is_root() {
+        println!("what_others_do_not_read_is_bounded_for_all_of_them_together: skipped, not root");
+        return;
+    }
+    let daemon = Daemon::start(ServerOptions {
+        queued_for_others: 4 << 20,
+        ..ServerOptions::default()
+    });
+    open_to_others(&daemon);
+    let ask = r#"syswrite($s, '{"method":"test.Big"}' . chr(0))"#;
+    let mut crowd = Crowd::of_nobody(&daemon, 50, ask);
+    // One reply is three megabytes long: one more is begun while the bound is not passed.
+    let report = daemon.until(|report| report.queued_for_others > 4 << 20);
+    assert!(report.queued_for_others < 8 << 20, "{report:?}");
+    let value: Value = daemon.client().call("test.Echo", &json!({"n": 1})).unwrap();
+    assert_eq!(value["n"], 1);
+    crowd.end();
+    daemon.until(|report| report.queued_for_others == 0);
 }

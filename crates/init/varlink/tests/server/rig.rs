@@ -31,6 +31,8 @@ pub(crate) struct Report {
     pub(crate) turns: u64,
     /// Events that a subscriber was too slow for.
     pub(crate) dropped: u64,
+    /// Bytes that other users have not read.
+    pub(crate) queued_for_others: usize,
 }
 
 impl Daemon {
@@ -169,6 +171,7 @@ impl Loop {
                         longest_turn: self.longest_turn,
                         turns: self.turns,
                         dropped: self.dropped,
+                        queued_for_others: self.server.queued_for_others(),
                     };
                     self.report.try_send(report).expect("room for a report");
                     Reply::empty()
