@@ -3,7 +3,7 @@
 //! It decides whether an entry is kept (level, rate limit), puts the trusted fields beside it, appends it
 //! together with the progress of its source, and forwards it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use muster_control::feed::Stream;
 use rustix::time::{ClockId, clock_gettime};
@@ -167,7 +167,7 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder on an open store and ledger.
     #[must_use]
-    pub fn new(config: Config, host: Host, store: Store, ledger: Ledger, kmsg: &PathBuf) -> Self {
+    pub fn new(config: Config, host: Host, store: Store, ledger: Ledger, kmsg: &Path) -> Self {
         let forwarder = Forwarder::new(&config.console, kmsg);
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let sender = Sender {

@@ -14,6 +14,10 @@ const DESCRIPTORS_MAX: usize = 4;
 /// Room for credentials, a time stamp and descriptors, in words so that it is aligned.
 const CONTROL_WORDS: usize = 32;
 
+/// The size of an option that is a number.
+const INT_SIZE: libc::socklen_t = 4;
+const _: () = assert!(size_of::<libc::c_int>() == 4);
+
 /// Who sent a message, by the kernel's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
@@ -124,7 +128,7 @@ fn take_control(header: &libc::msghdr, received: &mut Received) {
 /// The socket's peek offset: what the kernel lowers by each byte that is read, without going below 0.
 pub fn peek_offset(socket: BorrowedFd<'_>) -> io::Result<i32> {
     let mut value: libc::c_int = 0;
-    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    let mut length = INT_SIZE;
     // SAFETY: value and length live through the call, and length is value's size.
     let result = unsafe {
         libc::getsockopt(
@@ -162,7 +166,7 @@ fn set_option(socket: BorrowedFd<'_>, option: libc::c_int, value: libc::c_int) -
             libc::SOL_SOCKET,
             option,
             (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
+            INT_SIZE,
         )
     };
     check(result)

@@ -83,9 +83,10 @@ impl Lines {
                 return;
             };
             let progress = Progress::Slot(slot, pending.after(line.taken));
+            let text = without_trailing_blanks(line.text);
             let (level, text) = match self.level_prefix {
-                true => split_level(line.text),
-                false => (None, line.text),
+                true => split_level(text),
+                false => (None, text),
             };
             let level = level.unwrap_or(self.level);
             if text.is_empty() || level > self.level_max {
@@ -116,6 +117,12 @@ impl Lines {
             });
         }
     }
+}
+
+/// The line without blanks at its end; one of nothing but blanks stays as it is.
+fn without_trailing_blanks(line: &[u8]) -> &[u8] {
+    let last = line.iter().rposition(|byte| !b" \t\r".contains(byte));
+    last.map_or(line, |last| &line[..=last])
 }
 
 impl StreamSource {

@@ -12,6 +12,9 @@ use super::region::Region;
 pub(super) const READ_MAX: usize = 64 << 10;
 /// The bytes of a slot: see [`Slot::room`] for why they are three times as many.
 const BUFFER: usize = 3 * READ_MAX;
+/// The same as places are counted.
+const BUFFER_END: u32 = 3 << 16;
+const _: () = assert!(BUFFER_END as usize == BUFFER && BUFFER < 1 << PLACE_BITS);
 const PAGE: usize = 4096;
 /// What a slot takes of the file: one page for words and description, then the bytes.
 pub(super) const SLOT_BYTES: usize = PAGE + BUFFER;
@@ -70,7 +73,7 @@ impl Position {
     /// A higher count is one that was set back and nothing received since.
     fn after_count(self, count: u32) -> Self {
         let received = self.count.saturating_sub(count);
-        let end = (self.end + received).min(BUFFER as u32);
+        let end = (self.end + received).min(BUFFER_END);
         Self { end, count, ..self }
     }
 }
@@ -293,8 +296,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_position_survives_its_word(start in 0u32..=BUFFER as u32, more in 0u32..=BUFFER as u32, count in 0u32..=COUNT_FULL) {
-            let end = (start + more).min(BUFFER as u32);
+        fn a_position_survives_its_word(start in 0u32..=BUFFER_END, more in 0u32..=BUFFER_END, count in 0u32..=COUNT_FULL) {
+            let end = (start + more).min(BUFFER_END);
             let position = Position { start, end, count };
             prop_assert_eq!(Position::unpack(position.pack()), Some(position));
         }
