@@ -200,6 +200,7 @@ impl Core {
 
     /// Reads units that the engine lacks.
     pub(crate) fn load(&mut self, names: impl IntoIterator<Item = UnitName>) {
+        self.list_mounts();
         let engine = &self.engine;
         let known = |name: &UnitName| {
             use muster_engine::event::LoadState;

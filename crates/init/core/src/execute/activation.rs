@@ -22,6 +22,7 @@ use std::os::fd::BorrowedFd;
 
 use muster_activation::conditions::ConditionHost;
 use muster_activation::generators::GeneratorRun;
+use muster_engine::event::LoadedUnit;
 use muster_engine::ids::{ActionId, InvocationId, Time, UnitId};
 use muster_engine::protocol::{Input, Output, Severity};
 
@@ -71,10 +72,29 @@ impl Activation {
         self.connections.remote_of(unit)
     }
 
+    /// Units were loaded that may not know what the kernel says about them.
+    pub(crate) fn look_again(&mut self) {
+        self.counted = None;
+        self.told = usize::MAX;
+    }
+
     /// The unit that served a connection is down.
     pub(crate) fn forget_connection(&mut self, unit: UnitId) {
         self.connections.service_ended(unit);
     }
+}
+
+/// Those of the units that stand for something that the kernel has.
+pub(crate) fn from_kernel(loaded: &[LoadedUnit]) -> Vec<Box<str>> {
+    let stands_for_something = |name: &str| {
+        let suffix = name.rsplit_once('.').map(|(_, suffix)| suffix);
+        matches!(suffix, Some("mount" | "swap" | "device"))
+    };
+    let names = loaded.iter().map(|unit| &unit.name);
+    names
+        .filter(|name| stands_for_something(name))
+        .cloned()
+        .collect()
 }
 
 /// An error with its causes, as one line.
@@ -159,9 +179,8 @@ impl Core {
         }
     }
 
-    /// Units that came since the last time are told what the kernel says about them: a mount that is there already must
-    /// not be mounted, and nobody announces a device twice.
-    pub(crate) fn tell_new_units(&mut self) {
+    /// Units that came since the last time are told what the kernel says about them.
+    fn tell_new_units(&mut self) {
         self.activation.counted = Some(self.memory.sequence);
         let count = self.engine.units().count();
         if count == self.activation.told {
@@ -172,6 +191,17 @@ impl Core {
         for unit in units {
             self.tell_from_tables(unit);
             self.tell_from_devices(unit);
+        }
+    }
+
+    /// Units that were just loaded are told what the kernel says about them, before anything is done with them: a mount
+    /// that is there already must not be mounted, and nobody announces a device twice.
+    pub(crate) fn tell_from_kernel(&mut self, names: &[Box<str>]) {
+        for name in names {
+            if let Some(unit) = self.engine.find(name) {
+                self.tell_from_tables(unit);
+                self.tell_from_devices(unit);
+            }
         }
     }
 
@@ -191,7 +221,7 @@ impl Core {
 
     /// Brings what unit files may refer to (facts, mounts, generated units) up to date before they are read.
     pub(crate) fn refresh_host(&mut self) {
-        self.activation.counted = None;
+        self.activation.look_again();
         self.list_mounts();
         self.activation.conditions = None;
         self.run_generators_at_reload();

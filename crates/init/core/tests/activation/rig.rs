@@ -81,6 +81,16 @@ impl Rig {
         });
     }
 
+    /// Waits until the manager has said something, on its console or, once that runs, to the log daemon.
+    #[track_caller]
+    pub(crate) fn wait_for_message(&self, text: &str) {
+        poll_until(TIME, &format!("the message {text:?}"), || {
+            let log = self.sctl(&["logs", "--output", "cat"]).stdout;
+            let console = self.console();
+            log.contains(text) || console.iter().any(|line| line.text.contains(text))
+        });
+    }
+
     /// Lines of a file of the machine; none if it is not there.
     pub(crate) fn lines(&self, path: &str) -> Vec<String> {
         let text = self.read(path).unwrap_or_default();

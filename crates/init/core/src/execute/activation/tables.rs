@@ -33,6 +33,8 @@ pub(super) struct KernelTables {
     pace: Pace,
     /// The table of mounts changed, and is read at this moment.
     due: Option<Time>,
+    /// Mounts have come that unit files cannot refer to yet.
+    unlisted: bool,
 }
 
 impl KernelTables {
@@ -86,7 +88,7 @@ impl Core {
         };
         match mounts.refresh() {
             Ok(changes) => {
-                self.list_mounts();
+                self.activation.tables.unlisted = true;
                 let names = changes
                     .iter()
                     .filter_map(|change| UnitName::from_path(&change.place, UnitType::Mount).ok());
@@ -155,10 +157,8 @@ impl Core {
                 self.mention_device(what);
             }
         }
-        if !new.is_empty() {
-            self.list_mounts();
-            self.make_mount_units(new);
-        }
+        self.activation.tables.unlisted = true;
+        self.make_mount_units(new);
     }
 
     /// They are told what the table says as soon as they are loaded.
@@ -175,11 +175,14 @@ impl Core {
         }
     }
 
-    /// What unit files may refer to: the mounts that there are.
-    pub(super) fn list_mounts(&mut self) {
+    /// What unit files may refer to: the mounts that there are. Listed when files are read, not whenever they change.
+    pub(crate) fn list_mounts(&mut self) {
         let Some(mounts) = &self.activation.tables.mounts else {
             return;
         };
+        if !std::mem::take(&mut self.activation.tables.unlisted) {
+            return;
+        }
         let listed = mounts.table().iter().map(|(place, entry)| KernelMount {
             place: place.into(),
             what: entry.what.clone(),
