@@ -18,6 +18,7 @@ use muster_varlink::{IncomingCall, Reply};
 
 use super::dispatch::Handled;
 use super::fault::Fault;
+use super::transient::PIDS;
 use crate::core::Core;
 
 /// Most settings of one request.
@@ -42,7 +43,8 @@ fn setting<'a>(unit: &UnitName, name: &'a str, value: &'a str) -> Result<Setting
         None if lookup(own, name).is_some() => (own, name),
         None => ("Unit", name),
     };
-    if !has_section(kind, section) || lookup(section, name).is_none() {
+    let noted = section == "Scope" && name == PIDS;
+    if !has_section(kind, section) || (lookup(section, name).is_none() && !noted) {
         let message =
             format!("Units of type {kind} have no setting {name}= in section [{section}].");
         return Err(Fault::invalid(name, message));

@@ -29,6 +29,8 @@ const MAX_UNITS: usize = 16;
 /// Most processes that one request moves.
 const MAX_PIDS: usize = 4096;
 const STREAMS: usize = 3;
+/// The setting that notes which processes are to be moved into a scope. Nobody but this module reads it.
+pub(super) const PIDS: &str = "X-Pids";
 
 /// What units made by requests have beside their files.
 #[derive(Debug, Default)]
@@ -94,6 +96,11 @@ impl Core {
             ));
         }
         let pids = self.pids_of(call, &wanted)?;
+        let noted: Vec<String> = pids.iter().map(ToString::to_string).collect();
+        if !noted.is_empty() {
+            // For a core that has to go on in the middle.
+            properties.push((format!("Scope.{PIDS}"), noted.join(" ")));
+        }
         for other in &wanted.auxiliary {
             self.make_unit(&other.unit, &other.properties)?;
         }
@@ -307,9 +314,16 @@ impl Core {
             let Some(unit) = file.to_str().filter(|name| UnitName::new(name).is_ok()) else {
                 continue;
             };
+            // One that the engine does not know was made by a core that died before it was loaded.
+            let Some(id) = self.engine.find(unit) else {
+                let _ = std::fs::remove_file(entry.path());
+                continue;
+            };
             self.control.transients.units.insert(unit.into());
-            if let Some(id) = self.engine.find(unit) {
-                self.consider_transient(id);
+            self.consider_transient(id);
+            if self.engine.unit(id).job.is_some() && unit.ends_with(".scope") {
+                let pids = pids_in(&std::fs::read_to_string(entry.path()).unwrap_or_default());
+                self.control.transients.scopes.insert(id, pids);
             }
         }
         let mut streams: BTreeMap<UnitId, Vec<OwnedFd>> = BTreeMap::new();
@@ -324,5 +338,31 @@ impl Core {
                 self.control.transients.stdio.insert(unit, stdio);
             }
         }
+    }
+}
+
+/// The processes that a scope's file names.
+fn pids_in(text: &str) -> Vec<u32> {
+    let mut lines = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(PIDS)?.strip_prefix('='));
+    let numbers = lines.next().unwrap_or_default().split(' ');
+    numbers.filter_map(|number| number.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scopes_file_names_its_processes() {
+        let settings = [
+            ("Unit.Description".to_owned(), "x".to_owned()),
+            (format!("Scope.{PIDS}"), "12 345".to_owned()),
+        ];
+        let name = UnitName::new("a.scope").expect("a name");
+        let text = unit_text(&name, &settings).expect("it can be written");
+        assert_eq!(pids_in(&text), [12, 345]);
+        assert_eq!(pids_in("[Scope]\n"), Vec::<u32>::new());
     }
 }
