@@ -32,9 +32,6 @@ pub enum CommandError {
     /// It is longer than [`LONGEST_LINE`].
     #[error("a command is longer than {LONGEST_LINE} bytes")]
     TooLong,
-    /// Too many commands have not been looked at yet.
-    #[error("too many commands are waiting")]
-    TooMany,
 }
 
 impl Command {

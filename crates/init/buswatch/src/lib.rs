@@ -28,13 +28,13 @@
 //! # Threads
 //! | thread | does | gives to |
 //! |---|---|---|
-//! | main | reads commands | the worker, by a bounded channel; what does not fit is refused with a report |
+//! | main | reads commands | the worker, by a bounded channel; when it is full, core's pipe fills |
 //! | worker | owns the watches and the connection, writes all reports | |
 //! | connector, at most one | connects to the bus | the worker, by the same channel |
 //! | listener, one for each connection | waits for messages of the bus | the worker, by the same channel |
 //!
-//! Only the main thread must never wait for anything but its input, so that the end of core is always noticed; when
-//! it returns, the others end with the process.
+//! Nothing that the worker does takes longer than [`bus::ANSWER_TIME`], so the end of core is noticed; when the main
+//! thread returns, the others end with the process.
 //!
 //! # Invariants
 //! - A report that says the same as the one before for that name is not written.

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io::{self, BufRead, Write};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ enum Event {
     },
 }
 
-/// Reads commands until the end of the input; `names` are watched from the beginning.
+/// Reads commands until the end of the input, or until nobody takes the reports; `names` are watched from the beginning.
 pub fn run(
     address: String,
     names: Vec<String>,
@@ -58,22 +58,20 @@ pub fn run(
         submit(&events, Command::parse(&format!("watch {name}")));
     }
     while let Some(line) = next_line(input)? {
-        submit(&events, line.and_then(|line| Command::parse(&line)));
+        if !submit(&events, line.and_then(|line| Command::parse(&line))) {
+            break;
+        }
     }
     Ok(())
 }
 
-/// Gives a command to the worker without waiting for it.
-fn submit(events: &SyncSender<Event>, command: Result<Command, CommandError>) {
+/// Gives a command to the worker; false if that has ended.
+fn submit(events: &SyncSender<Event>, command: Result<Command, CommandError>) -> bool {
     let event = match command {
         Ok(command) => Event::Command(command),
         Err(error) => Event::Refused(error),
     };
-    if let Err(TrySendError::Full(_)) = events.try_send(event) {
-        // The worker writes all reports, so it has to be told by what room there may be by now. If there is none, core
-        // has been told often enough by then.
-        let _ = events.try_send(Event::Refused(CommandError::TooMany));
-    }
+    events.send(event).is_ok()
 }
 
 /// The owner of the watches and of the connection.

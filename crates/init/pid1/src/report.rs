@@ -114,6 +114,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pipe_that_nobody_reads_stops_nothing() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        // Far more than a pipe holds.
+        for _ in 0..10_000 {
+            write_if_possible(writer.as_fd(), &[b'x'; LONGEST]);
+        }
+        drop(reader);
+        write_if_possible(writer.as_fd(), b"nobody is there");
+    }
+
+    #[test]
     fn long_messages_are_cut_between_characters() {
         let mut line = Line::default();
         write!(line, "a{}", "ä".repeat(LONGEST)).unwrap();
