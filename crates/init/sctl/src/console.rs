@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     Failure,
     /// 3: the unit is not up.
     NotRunning,
+    /// 3 for requests: the unit has no such feature.
+    NotImplemented,
     /// 4, what the Linux Standard Base calls "status unknown": there is no such unit.
     UnknownUnit,
     /// 4 for requests: not permitted, or refused.
@@ -35,7 +37,7 @@ impl From<Exit> for ExitCode {
         Self::from(match exit {
             Exit::Success => 0,
             Exit::Failure => 1,
-            Exit::NotRunning => 3,
+            Exit::NotRunning | Exit::NotImplemented => 3,
             Exit::UnknownUnit | Exit::NotPermitted => 4,
             Exit::NotInstalled => 5,
             Exit::Other(code) => code,

@@ -1,38 +1,56 @@
 //! `sctl`: units from the command line.
 //!
 //! # Purpose
-//! `sctl` reads and changes what is on disk about units: it checks unit files, says what is enabled
-//! and why, makes and removes the links that enable units, draws dependencies, and explains calendar
-//! expressions, time spans and escaped names. Verbs, options, messages and exit codes are those of
-//! `systemctl`, `systemd-analyze` and `systemd-escape` of systemd 252, so that scripts written for
-//! them run with `sctl` in their place. The few deliberate differences stand, with their reasons, in
-//! `tests/end_to_end/accepted-differences.txt`, and a test compares the rest with the real tools.
+//! `sctl` is how people and scripts look at and change units: what runs, why, and since when; what is in the log; what is
+//! enabled; what unit files say. Verbs, options, columns, messages and exit codes are those of `systemctl`,
+//! `systemd-run` (`sctl run`), `journalctl` (`sctl logs`), `systemd-analyze` and `systemd-escape` of systemd 252, so that
+//! scripts written for them run with `sctl` in their place. `sctl why UNIT` has no counterpart: it says why a unit is as
+//! it is, what it waits for, and what can be done. The few deliberate differences stand, with their reasons, in
+//! `tests/end_to_end/accepted-differences.txt`, and tests compare the rest with the real tools.
 //!
 //! # Entry point
 //! [`run`] takes the arguments of a process and gives its exit code. Nothing else is public.
 //!
 //! # How a command runs
 //! 1. `arguments` puts the verb first and drops options that mean nothing to it.
-//! 2. `cli` is the clap definition; it owns every help text.
-//! 3. `verb` has one module per family of verbs. Those that change something ask
-//!    [`muster_unit_file::install::Installer`] for a plan, and `links` carries the plan out.
-//! 4. `console` is the only way to standard output and standard error.
+//! 2. `cli` is the clap definition, one module per family of verbs; it owns every help text, and completions and manual
+//!    pages are made from it.
+//! 3. `verb` has one module per family of verbs. Those that ask or tell the running manager do so through `manager`;
+//!    those that change links ask [`muster_unit_file::install::Installer`] for a plan, and `links` carries it out.
+//! 4. `render` makes text of what the manager said. It is pure: values, a time and a style in, text out.
+//! 5. `console` is the only way to standard output and standard error.
 //!
-//! There are no tasks, threads or channels: one command, one pass.
+//! ```text
+//!   sctl ---- unix socket, varlink ---------------------------> muster-core
+//!   sctl -H ---- ssh ---- sctl stdio-bridge ---- unix socket --> muster-core of another machine
+//!   sctl logs ---- journal files (muster-journal), no daemon in between
+//! ```
+//!
+//! One command, one pass. Connections: one for questions, and one for each job that is waited for, because a varlink
+//! connection answers in order. The only thread is the one that waits for the manager while `run --pty` carries bytes
+//! between two terminals.
+//!
+//! # When the manager is replaced
+//! A manager that crashed, or was asked to replace itself, comes back with the same jobs and units. So a question whose
+//! connection broke is asked again, once, when the manager answers again (within ten seconds, or the command fails). A job
+//! is looked for by its number; if it ended meanwhile, the unit's state tells how. A request whose answer was lost is
+//! looked for among the queued jobs before it is made again. Requests that must not happen twice (signals, transient units)
+//! are never repeated: the user is told that the answer is missing.
 //!
 //! # Invariants
-//! - What is to be changed is decided before the first change is made; a refused request changes
-//!   nothing.
-//! - Every single change is atomic (a link is made whole or not at all, a replaced link is never
-//!   absent) and on disk when `sctl` exits. A second run of the same command changes nothing.
-//! - With `--root=` no link of that root leads outside of it.
-//! - Standard output is for answers, standard error for what was done or went wrong. A reader that
-//!   goes away ends the command without a message.
+//! - What is to be changed is decided before the first change is made; a refused request changes nothing.
+//! - Every single change of files is atomic (a link or file is made whole or not at all, a replaced one is never absent)
+//!   and on disk when `sctl` exits. `edit` saves only what is sound together with the unit's other files.
+//! - With `--root=` nothing outside of that root is read or changed, and no manager is asked.
+//! - No word of the user's reaches a shell of another machine unquoted.
+//! - What a manager says is shown, whatever its version: unknown words are shown as they are, missing values left out.
+//! - Standard output is for answers, standard error for what was done or went wrong. A reader that goes away ends the
+//!   command without a message.
 //!
 //! # What it does not do
-//! - It does not talk to a running manager: verbs such as `start` say so. `--now` is refused.
-//! - It manages the system's units; there is no `--user`, `--host`, `--machine` or `--image`.
-//! - It asks no questions, starts no pager and no editor.
+//! - It manages the system's units; there is no `--user`, `--machine` or `--image`.
+//! - It asks no questions and starts no pager.
+//! - Verbs that work on files refuse `--host`: they would need the other machine's files, not its manager.
 
 mod arguments;
 mod cli;

@@ -73,9 +73,12 @@ pub(super) fn submit(
                     let action = verb.to_owned();
                     let unit = unit.clone();
                     let error = VerbError::from(ActionError::new(action, unit, source));
-                    let failed = console.report(&error);
+                    exit = match (console.report(&error), verb) {
+                        // What a unit cannot do is not the same as what it may not do.
+                        (Exit::NotPermitted, "reload") => Exit::NotImplemented,
+                        (exit, _) => exit,
+                    };
                     advise_refused(verb, &error, console);
-                    exit = failed;
                 }
             }
         }

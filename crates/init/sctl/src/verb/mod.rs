@@ -55,7 +55,7 @@ pub(crate) fn run(cli: &Cli, console: &mut Console) -> Result<Exit, VerbError> {
         }
         Verb::File(verb) => {
             refuse_host(manager)?;
-            let exit = file(verb, console)?;
+            let exit = file(verb, manager, console)?;
             after_install::follow(verb, exit, manager, console)
         }
     }
@@ -98,7 +98,7 @@ fn unit(verb: &UnitVerb, manager: &mut Manager, console: &mut Console) -> Result
     }
 }
 
-fn file(verb: &FileVerb, console: &mut Console) -> Result<Exit, VerbError> {
+fn file(verb: &FileVerb, manager: &mut Manager, console: &mut Console) -> Result<Exit, VerbError> {
     match verb {
         FileVerb::ListUnitFiles(arguments) => list::list_unit_files(arguments, console),
         FileVerb::Enable(arguments) => install::enable(arguments, console),
@@ -115,7 +115,7 @@ fn file(verb: &FileVerb, console: &mut Console) -> Result<Exit, VerbError> {
         FileVerb::AddRequires(arguments) => install::add_dependency(arguments, true, console),
         FileVerb::GetDefault(arguments) => install::get_default(arguments, console),
         FileVerb::SetDefault(arguments) => install::set_default(arguments, console),
-        FileVerb::Cat(arguments) => cat::cat(arguments, console),
+        FileVerb::Cat(arguments) => cat::cat(arguments, manager, console),
         FileVerb::ListDependencies(arguments) => dependencies::list(arguments, console),
         FileVerb::Verify(arguments) => verify::verify(arguments, console),
         FileVerb::Calendar(arguments) => time::calendar(arguments, console),
