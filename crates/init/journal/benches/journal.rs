@@ -125,6 +125,12 @@ impl Bench {
     }
 }
 
+/// What this thread has used so far: other programs on the machine do not count.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("processor time is not negative")
+}
+
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
     times[times.len() / 2]
@@ -180,13 +186,14 @@ fn main() {
     };
 
     let writer = bench.create(SeqnumSource { id: boot, next: 1 });
-    let started = Instant::now();
+    let (started, busy) = (Instant::now(), cpu_time());
     let (writer, next) = bench.append(writer, 0, |n| n == LINES);
-    let took = started.elapsed();
+    let (took, busy) = (started.elapsed(), cpu_time() - busy);
     println!("append: {LINES} lines of 17 fields, {UNITS} services, one thread");
     println!(
-        "  {:>12}  {:>12.0} lines/s  wanted >= 100000",
+        "  {:>12}  {:>12.0} lines/s of processor time  wanted >= 100000 ({:.0} by the clock)",
         "muster",
+        LINES as f64 / busy.as_secs_f64(),
         LINES as f64 / took.as_secs_f64()
     );
 

@@ -147,6 +147,10 @@ impl JournalFile {
         self.snapshot().header.clone()
     }
 
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
     /// Bytes of the file.
     pub(crate) fn size(&self) -> u64 {
         self.snapshot().size

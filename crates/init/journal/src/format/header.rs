@@ -13,6 +13,8 @@ pub(crate) mod flags {
     pub(crate) const KNOWN: u32 = XZ | LZ4 | KEYED_HASH | ZSTD | COMPACT;
     /// A bit of `compatible_flags`: the file carries seals.
     pub(crate) const SEALED: u32 = 1;
+    /// Seals, the boot of the last entry, and seals without gaps: none changes how a file is read.
+    pub(crate) const COMPATIBLE_KNOWN: u32 = 7;
 }
 
 /// Whether somebody writes to the file.

@@ -2,7 +2,8 @@
 
 use crate::file::{DataObject, EntryObject, Fault, JournalFile};
 use crate::format::{
-    Compression, FileState, Header, OBJECT_HEADER_SIZE, ObjectType, TIME_MAX, align8, flags,
+    Compression, FileState, Header, OBJECT_HEADER_SIZE, ObjectType, TIME_MAX, align8, array, at,
+    flags,
 };
 
 /// What the walk found, in the order of the file.
@@ -23,6 +24,12 @@ pub(super) fn walk(file: &JournalFile, header: &Header) -> Result<Objects, Fault
     let wrong_header = |problem| Fault::damaged(0, "header", problem);
     if FileState::from_byte(header.state).is_none() {
         return Err(wrong_header("has an unknown state"));
+    }
+    if header.compatible_flags & !flags::COMPATIBLE_KNOWN != 0 {
+        return Err(wrong_header("has features that this version cannot verify"));
+    }
+    if file.word(at::STATE, "header")? >> 8 != 0 {
+        return Err(wrong_header("has something in its reserved bytes"));
     }
     let end = header.header_size.checked_add(header.arena_size);
     let end = end.filter(|end| *end <= file.size());
@@ -91,7 +98,7 @@ fn take(
             objects.entries.push(offset);
         }
         ObjectType::EntryArray => {
-            file.array_object(offset)?;
+            check_array(file, offset, size)?;
             objects.arrays.push(offset);
         }
         ObjectType::DataHashTable | ObjectType::FieldHashTable => {
@@ -119,12 +126,33 @@ fn take(
     Ok(())
 }
 
+/// Also the items that no list reaches.
+fn check_array(file: &JournalFile, offset: u64, size: u64) -> Result<(), Fault> {
+    let wrong = |problem| Fault::damaged(offset, "entry array", problem);
+    let array = file.array_object(offset)?;
+    if !(size - array::ITEMS).is_multiple_of(file.layout().array_item()) {
+        return Err(wrong("does not hold a number of items"));
+    }
+    if array.next != 0 && (array.next <= offset || !array.next.is_multiple_of(8)) {
+        return Err(wrong("does not lead forward"));
+    }
+    for index in 0..array.capacity {
+        if !file.array_item(offset, index)?.is_multiple_of(8) {
+            return Err(wrong("has an item that is not aligned"));
+        }
+    }
+    Ok(())
+}
+
 fn check_data(file: &JournalFile, header: &Header, data: &DataObject) -> Result<(), Fault> {
     let wrong = |problem| Fault::damaged(data.offset, "data", problem);
     if (data.entry == 0) != (data.n_entries == 0) {
         return Err(wrong(
             "has a first entry but no count, or the other way round",
         ));
+    }
+    if data.entry_array != 0 && data.n_entries < 2 {
+        return Err(wrong("has a list of entries but no second entry"));
     }
     let needed = match data.compression {
         Compression::None => 0,

@@ -33,6 +33,9 @@ impl JournalWriter {
         let mut depth = 0;
         while offset != 0 {
             let damaged = DamagedAt(offset);
+            if offset >= self.map.backed() {
+                return Err(damaged);
+            }
             if self.map.load(offset + data::HASH) == Some(hash) && self.holds(offset, payload) {
                 let found = self.data_ref(offset, payload)?;
                 self.cache.put(hash, found);

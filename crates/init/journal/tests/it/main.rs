@@ -8,4 +8,5 @@ mod power;
 mod properties;
 mod round_trip;
 mod support;
+mod verify;
 mod writer;
