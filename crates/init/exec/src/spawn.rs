@@ -23,6 +23,9 @@ const STACK: usize = 128 << 10;
 /// Below the stack, so that an overflow is a fault and not a corrupted manager.
 const GUARD: usize = 4 << 10;
 
+/// The first descriptor that is no standard stream.
+const FIRST_OTHER: RawFd = 3;
+
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 /// The file system of process descriptors since 6.9, in which each process has an inode of its own.
@@ -164,7 +167,9 @@ impl Spawner {
     #[expect(unsafe_code, reason = "mapping memory is unsafe by nature")]
     pub fn new() -> Result<Self, SpawnerError> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        // Not among the standard streams, even if the caller has none: connecting one must not replace it.
         let null = rustix::fs::open("/dev/null", flags, FileMode::empty())
+            .and_then(|null| rustix::io::fcntl_dupfd_cloexec(null, FIRST_OTHER))
             .map_err(|source| SpawnerError::Null { source })?;
         let failed = |source| SpawnerError::Stack { source };
         let access = ProtFlags::READ | ProtFlags::WRITE;

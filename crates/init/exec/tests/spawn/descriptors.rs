@@ -42,6 +42,42 @@ fn passed_descriptors_are_numbered_and_named() {
     assert_eq!(own, told);
 }
 
+/// More than are handed over through the low part of the table.
+#[test]
+fn many_descriptors_are_passed_too() {
+    let files: Vec<OwnedFd> = (0..60)
+        .map(|number| marked(&format!("{number}\n")))
+        .collect();
+    let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+    let context = ExecContext {
+        passed: (1..=60).rev().map(|index| passed(index, "f")).collect(),
+        ..shell("echo $LISTEN_FDS; cat /proc/self/fd/3 /proc/self/fd/62")
+    };
+    assert_eq!(output_with(&context, &fds), "60\n59\n0\n");
+}
+
+/// Threads that open and close descriptors all the time do not get in the way of a process that is being born.
+#[test]
+fn several_threads_start_processes_at_once() {
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for round in 0..15 {
+                    let text = format!("{thread}.{round}\n");
+                    let file = marked(&text);
+                    let context = ExecContext {
+                        passed: vec![passed(1, "f")],
+                        ..shell("cat <&3; exec /usr/bin/ls /proc/self/fd")
+                    };
+                    let seen = output_with(&context, &[file.as_fd()]);
+                    // The last one is that of the folder that is listed.
+                    assert_eq!(seen, format!("{text}0\n1\n2\n3\n4\n"));
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn nothing_else_is_open() {
     // Neither close-on-exec nor anybody's care protects this one.
