@@ -155,6 +155,19 @@ impl Options {
         Ok(options)
     }
 
+    /// A helper program: in the stated folder, or beside this program.
+    #[must_use]
+    pub fn helper(&self, name: &str) -> PathBuf {
+        let own = || {
+            let program = std::env::current_exe().ok()?;
+            Some(program.parent()?.to_owned())
+        };
+        let folder = self.helpers.clone().or_else(own);
+        folder
+            .unwrap_or_else(|| PathBuf::from("/usr/lib/muster"))
+            .join(name)
+    }
+
     /// Where units made by requests are.
     #[must_use]
     pub fn transient_folder(&self) -> PathBuf {

@@ -159,6 +159,15 @@ pub trait Platform {
     /// # Errors
     /// The step that failed, with the exit code that stands for it.
     fn spawn(&mut self, action: ActionId, launch: &Launch<'_>) -> Result<Process, SpawnError>;
+    /// Starts a program of Muster's own, in the manager's cgroup; it is given `descriptors` as the context says.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    fn start_helper(
+        &mut self,
+        context: &ExecContext,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()>;
     /// The process that an action started, if the kernel got as far before the last core died.
     fn spawned(&self, action: ActionId) -> Option<u32>;
     /// Takes a process over that runs already. `false` if it is gone or its number means another one now.

@@ -381,6 +381,8 @@ pub enum Input {
         /// Whether somebody owns it.
         owned: bool,
     },
+    /// Nobody can say who owns the unit's bus name: there is no bus.
+    NoBus,
     /// No job but this one's is left to run: an idle service may go on.
     Idle,
     /// What this unit triggers changed its state.

@@ -8,6 +8,7 @@
 //! What was asked for is in core's memory ([`crate::memory::Watches`]), and descriptors that must not die with this core
 //! are with `muster-init`: [`Core::restore_activation`] makes one from both.
 
+mod bus;
 mod checks;
 mod connections;
 mod devices;
@@ -38,6 +39,7 @@ const EOPNOTSUPP: i32 = 95;
 pub(crate) struct Activation {
     /// Descriptors that services asked to be kept.
     pub(crate) stored: StoredTable,
+    bus: bus::BusTable,
     sockets: sockets::SocketTable,
     connections: connections::ConnectionTable,
     paths: paths::PathTable,
@@ -141,11 +143,7 @@ impl Core {
                 let errno = Some(EOPNOTSUPP);
                 self.tell(unit, Input::AutomountGone { errno });
             }
-            Output::WatchBusName(true) => {
-                let message =
-                    "There is nobody yet to watch bus names; it will not be seen as started.";
-                self.say(Severity::Error, Some(unit), message);
-            }
+            Output::WatchBusName(on) => self.watch_bus_name(unit, *on),
             _ => {}
         }
     }
@@ -209,6 +207,7 @@ impl Core {
     pub(crate) fn activation_ready(&mut self, ready: Ready) {
         match ready.token {
             Token::Listen(unit, index) => self.socket_ready(unit, index),
+            Token::BusWatch => self.bus_ready(),
             Token::Paths => self.paths_ready(),
             Token::Mounts => self.mounts_ready(),
             Token::Swaps => self.read_swaps(),
@@ -245,6 +244,7 @@ impl Core {
         self.restore_sockets(kept);
         self.restore_connections(kept);
         self.restore_paths(kept);
+        self.restore_bus_names();
         self.begin_watching();
     }
 }

@@ -327,6 +327,14 @@ impl Platform for RealPlatform {
         self.start(action, launch)
     }
 
+    fn start_helper(
+        &mut self,
+        context: &muster_exec::ExecContext,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        self.start_own(context, descriptors)
+    }
+
     fn spawned(&self, action: ActionId) -> Option<u32> {
         let entry = self.slot.entry();
         let pid = entry.pid?.as_raw_nonzero().get();

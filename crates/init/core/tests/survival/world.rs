@@ -13,6 +13,7 @@ use std::rc::Rc;
 use muster_core::platform::{Launch, Platform, ProcessFacts, Ready, Token, Usage};
 use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
 use muster_engine::protocol::{Process, SpawnError};
+use muster_exec::ExecContext;
 use muster_handover::{Exit, FromInit, Outcome, ShutdownKind, Signal};
 
 /// The manager died here.
@@ -301,6 +302,10 @@ impl Platform for Sim {
                 invocation,
             })
         })
+    }
+
+    fn start_helper(&mut self, _: &ExecContext, _: &[BorrowedFd<'_>]) -> io::Result<()> {
+        Err(io::ErrorKind::NotFound.into())
     }
 
     fn spawned(&self, action: ActionId) -> Option<u32> {

@@ -276,6 +276,7 @@ impl Service {
             Input::Deadline(kind) => act.deadline(kind),
             Input::PidFile { process } => act.pid_file(process),
             Input::BusName { owned } => act.bus_name(owned),
+            Input::NoBus => act.no_bus(),
             Input::Idle => act.release_idle(),
             Input::StoredFdClosed { name } => act.stored_fd_closed(&name),
             // What concerns other types, or needs no answer.

@@ -1,12 +1,12 @@
 //! Processes: started, adopted, signalled, looked at.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 use muster_engine::ids::ActionId;
 use muster_engine::protocol::{Process, SpawnError};
-use muster_exec::{Launch as ExecLaunch, Mode, Parent, Prepared};
+use muster_exec::{ExecContext, Launch as ExecLaunch, Mode, Parent, Prepared};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::{RealPlatform, cgroups};
@@ -71,6 +71,23 @@ impl RealPlatform {
             cgroup: launch.cgroup.into(),
             invocation: launch.invocation,
         })
+    }
+
+    /// A helper of the manager's: a child of `muster-init` too, which reaps it, but no unit's process.
+    pub(super) fn start_own(
+        &mut self,
+        context: &ExecContext,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        let mut prepared = Prepared::new(context, descriptors).map_err(io::Error::other)?;
+        self.slot.begin(0);
+        let how = ExecLaunch {
+            cgroup: None,
+            parent: Parent::Same,
+            mode: Mode::Suspended,
+        };
+        let spawned = self.spawner.spawn(&mut prepared, &how, &mut self.slot);
+        spawned.map(drop).map_err(io::Error::other)
     }
 
     pub(super) fn take_over(&mut self, process: &Process) -> bool {

@@ -170,6 +170,18 @@ impl Act<'_> {
         }
     }
 
+    /// A service that waits for its name would wait in vain. One that is up may have lost the bus for a moment only.
+    pub(super) fn no_bus(&mut self) {
+        if self.service.state == ServiceState::Start && self.spec.service_type == ServiceType::Dbus
+        {
+            self.log(
+                Severity::Error,
+                "It cannot be seen on the bus, because there is no bus.",
+            );
+            self.enter_signal(ServiceState::StopSigterm, Outcome::Resources);
+        }
+    }
+
     pub(super) fn enter_start_post(&mut self) {
         self.enter(ServiceState::StartPost);
         self.service.up_since = self.context.now.monotonic;

@@ -258,3 +258,19 @@ fn what_is_found_running_after_a_lost_state_is_looked_after_again() {
     world.give(Input::Found { main: None }).is("running");
     world.stop().is("stop-sigterm");
 }
+
+#[test]
+fn dbus_without_a_bus_fails_at_once() {
+    let mut world = of_type(ServiceType::Dbus);
+    world
+        .start()
+        .spawned()
+        .give(Input::NoBus)
+        .is("stop-sigterm");
+    world.ends(Role::Main, ExitStatus::Signal(15));
+    world.ended("failed", Outcome::Resources);
+    let mut world = of_type(ServiceType::Dbus);
+    world.start().spawned();
+    world.give(Input::BusName { owned: true }).is("running");
+    world.give(Input::NoBus).is("running");
+}
