@@ -181,7 +181,9 @@ impl Memory {
                     kind: *job_type,
                     result: *result,
                 });
-                if engine.jobs().next().is_none() && self.finished.is_none() {
+                // What the kernel shows has jobs, too, before anything was asked for.
+                let asked_for = self.boot_asked && self.finished.is_none();
+                if asked_for && engine.jobs().next().is_none() {
                     self.finished = Some(clock);
                 }
             }

@@ -369,7 +369,12 @@ fn pass(plan: &Plan<'_>) -> Result<(), Failure> {
 fn adjust(plan: &Plan<'_>) -> Result<(), Failure> {
     let context = plan.context;
     if let Some(score) = plan.oom_score {
-        write_file(c"/proc/self/oom_score_adj".as_ptr(), score, Step::OomAdjust)?;
+        let adjusted = write_file(c"/proc/self/oom_score_adj".as_ptr(), score, Step::OomAdjust);
+        // In a container nobody may ask for a lower score; a daemon that wishes for one runs all the same, as with systemd.
+        adjusted.or_else(|failure| match failure.errno {
+            libc::EACCES | libc::EPERM => Ok(()),
+            _ => Err(failure),
+        })?;
     }
     if let Some(nice) = context.nice {
         // SAFETY: no addresses are involved.
