@@ -56,7 +56,7 @@ const KEY: &str = "control";
 /// Connections that wait to be accepted while core is away.
 const BACKLOG: i32 = 4096;
 /// Calls that are answered before anything else has its turn.
-const CALLS_PER_TURN: usize = 16;
+const CALLS_PER_TURN: usize = 4;
 /// Each core's numbers of events begin so many after those of the core before.
 const EPOCH_BITS: u32 = 32;
 
@@ -286,7 +286,7 @@ impl Core {
 /// Makes the socket. Everybody may connect: what a client may do is decided by who it is.
 fn listen(path: &std::path::Path) -> io::Result<OwnedFd> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+        settings::make_folder(folder)?;
     }
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -115,8 +115,8 @@ enum Cause {
     Ended(ConnectionEnd),
 }
 
-/// How many connections are accepted in one turn.
-const ACCEPT_BATCH: usize = 64;
+/// How many connections are accepted in one turn. When there is no room, each costs a look at all that are there.
+const ACCEPT_BATCH: usize = 16;
 /// How long no connection is accepted after the process had no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -131,8 +131,9 @@ pub struct Server {
     users: HashMap<u32, usize>,
     next_connection: u64,
     counters: Counters,
-    /// Connections that have a call to hand out, each once.
+    /// Connections that have a call to hand out, each once: those of root and of the service's own user come first.
     ready: VecDeque<ConnectionId>,
+    ready_others: VecDeque<ConnectionId>,
     /// Connections that have a call to hand out and must wait for others to read.
     held: Vec<ConnectionId>,
     /// Bytes that wait to be read by unprivileged clients.
@@ -176,6 +177,7 @@ impl Server {
             next_connection: FIRST_CONNECTION,
             counters: Counters::default(),
             ready: VecDeque::new(),
+            ready_others: VecDeque::new(),
             held: Vec::new(),
             queued_for_others: 0,
             dirty: Vec::new(),
@@ -203,12 +205,10 @@ impl Server {
 
     /// The next call, if there is one and this turn's share is not used up.
     pub fn next_call(&mut self, now: Duration) -> Option<IncomingCall> {
-        while let Some(id) = self.ready.front().copied() {
-            if self.handed_out >= self.options.calls_per_turn {
-                // The rest comes in the next turn, for which `flush` wakes the loop.
-                return None;
-            }
-            self.ready.pop_front();
+        // What is left comes in the next turn, for which `flush` wakes the loop.
+        while self.handed_out < self.options.calls_per_turn {
+            let next = self.ready.pop_front();
+            let id = next.or_else(|| self.ready_others.pop_front())?;
             let Some(slot) = self.connections.get_mut(&id) else {
                 continue;
             };
@@ -271,7 +271,7 @@ impl Server {
             }
         }
         self.release_held();
-        if !self.ready.is_empty() {
+        if !self.ready.is_empty() || !self.ready_others.is_empty() {
             self.poll.wake();
         }
     }
@@ -279,7 +279,7 @@ impl Server {
     /// Lets unprivileged clients go on once enough was read.
     fn release_held(&mut self) {
         if self.queued_for_others <= self.options.queued_for_others {
-            self.ready.extend(self.held.drain(..));
+            self.ready_others.extend(self.held.drain(..));
         }
     }
 
@@ -403,7 +403,11 @@ impl Server {
         };
         if slot.connection.has_call() && !slot.is_ready {
             slot.is_ready = true;
-            self.ready.push_back(id);
+            if slot.privileged {
+                self.ready.push_back(id);
+            } else {
+                self.ready_others.push_back(id);
+            }
         }
         if !slot.privileged {
             let queued = slot.connection.queued_bytes();

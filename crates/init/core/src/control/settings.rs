@@ -3,6 +3,9 @@
 //! A request is held to more than a file is: a setting that is not known, or whose value cannot be used, is an error and
 //! nothing is written.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use muster_control::manager::SetPropertyCall;
@@ -80,15 +83,27 @@ pub(super) fn unit_text(unit: &UnitName, settings: &[(String, String)]) -> Resul
     Ok(text)
 }
 
-/// Writes a file as a whole: whoever reads finds the old or the new one.
-pub(super) fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+/// Writes a file as a whole: whoever reads finds the old or the new one. Process 1 has no umask to rely on, and nobody
+/// else may write what the manager will run.
+pub(super) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+        make_folder(folder)?;
     }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    std::fs::write(&beside, text)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o644)
+        .open(&beside)?;
+    file.write_all(text.as_bytes())?;
     std::fs::rename(&beside, path)
+}
+
+/// Makes a folder and those above it.
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(path)
 }
 
 impl Core {

@@ -82,6 +82,14 @@ fn a_transient_service_runs_and_is_forgotten() {
     assert_eq!((&*ended.active, ended.exit_status), ("failed", 5));
     let status = rig.status("bad.service");
     assert!(status.transient && status.file_state == "transient");
+    for path in [TRANSIENT.to_owned(), format!("{TRANSIENT}/bad.service")] {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(rig.path(&path))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o022, 0, "{path} may be written by others: {mode:o}");
+    }
     let again = rig.refused(method::START_TRANSIENT, &bad);
     assert_eq!(again.0, error::REFUSED);
     assert!(again.1.contains("reset-failed"), "{}", again.1);

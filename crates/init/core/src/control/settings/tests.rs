@@ -60,6 +60,25 @@ fn what_a_unit_does_not_have_is_refused() {
     assert!(text("a.timer", &[("Timer.OnCalendar", "daily")]).is_ok());
 }
 
+#[test]
+fn a_file_is_written_as_a_whole_and_for_nobody_else_to_write() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a/b/c.conf");
+    for text in ["first", "second, and longer", "x"] {
+        write_whole(&path, text).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+    for path in [path.as_path(), path.parent().unwrap()] {
+        let mode = std::fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o022, 0, "{}: {mode:o}", path.display());
+    }
+    assert_eq!(
+        std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+        1
+    );
+}
+
 proptest! {
     /// No value can bring in another setting, another section or a line of its own.
     #[test]
