@@ -100,6 +100,7 @@ fn main() {
                 .expect("create");
             writer.append(when, &fields).expect("append to a new file");
         }
+        writer.notify_readers().expect("notify");
         say(&format!("line {number}"));
         if number.is_multiple_of(100) {
             writer.sync().expect("sync");

@@ -41,7 +41,7 @@
 //! # Reading
 //! [`Journal`] merges all files of a directory: places by head, tail, time, number and
 //! [`Cursor`], steps in both directions, [`Matches`], values of a field, boots, and waiting for more.
-//! An [`Entry`] stays readable for as long as it is kept. [`verify`] checks one file completely.
+//! An [`Entry`] stays readable for as long as it is kept. [`verify()`] checks one file completely.
 //!
 //! # What is in a file
 //! | part | what |

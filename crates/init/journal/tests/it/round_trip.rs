@@ -101,3 +101,11 @@ fn a_full_file_is_archived_and_its_successor_continues_the_numbers() {
     let shown = journalctl(&["-D", dir.path().to_str().expect("text"), "-o", "cat"]);
     assert_eq!(shown.lines().collect::<Vec<_>>(), expected);
 }
+
+#[test]
+fn journals_and_entries_may_move_between_threads() {
+    fn movable<T: Send>() {}
+    movable::<Journal>();
+    movable::<muster_journal::Entry>();
+    movable::<JournalWriter>();
+}
