@@ -8,7 +8,7 @@ use muster_control::manager::{
 };
 use muster_engine::dep::DepKind;
 use muster_engine::ids::{Time, UnitId};
-use muster_engine::protocol::Role;
+use muster_engine::protocol::{ExecKind, Role};
 use muster_engine::spec::KindSpec;
 use muster_engine::types::{Machine, Service};
 use muster_unit_file::config::{LoadState, UnitConfig, UnitKind};
@@ -127,9 +127,14 @@ impl Core {
         ) {
             (Machine::Service(service), Some(KindSpec::Service(spec))) => {
                 add_service(&mut status, service);
-                status.health = spec.health.map(|health| {
-                    let state = service.health.as_deref();
-                    health_view(state, health.retries)
+                let runs = self.memory.runs.get(&unit).map_or(&[][..], Vec::as_slice);
+                let last = runs
+                    .iter()
+                    .find(|run| run.command.kind == ExecKind::HealthCheck);
+                let checked = last.and_then(|run| run.exit).map(|(at, _)| moment(at));
+                status.health = spec.health.map(|health| HealthView {
+                    checked: checked.unwrap_or_default(),
+                    ..health_view(service.health.as_deref(), health.retries)
                 });
             }
             (Machine::Service(service), _) => add_service(&mut status, service),
