@@ -1,5 +1,6 @@
 //! `muster-init --supervise` with cores that crash, hang, are upgraded, and are not there.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -80,6 +81,51 @@ fn everything_kept_is_handed_to_the_next_core() {
     assert_eq!(rig.count("checked 3889"), 1);
     assert!(exists(service));
     println!("another core had all of 3889 descriptors after {took:?}");
+    rig.shut_down();
+}
+
+/// Cores are killed as soon as they exist, so somewhere in the handover, while processes end.
+#[test]
+fn cores_killed_while_they_take_over_lose_nothing() {
+    let mut rig = Rig::start(&[]);
+    rig.wait_for_core();
+    rig.order("store 3000 a");
+    let service = rig.spawn("exec sleep 600");
+    let folder = rig.folder.path().to_str().unwrap().to_owned();
+    let parent = rig.spawn(&format!(
+        "for n in 1 2 3 4 5 6 7 8 9; do (sh -c 'echo x >> {folder}/ended; exit 3' &); sleep 0.1; done"
+    ));
+    for _ in 0..7 {
+        let core = core_of(rig.init.pid());
+        kill9(core);
+        rig.wait_for(&format!("core (pid {core})"));
+    }
+    rig.now();
+    let begun = rig.wait_for_core();
+    assert_eq!(field(&begun, "kept"), "3000");
+    rig.order("check");
+    rig.wait_for("checked 3000");
+    assert!(exists(service));
+    // The nine orphans and their parent: each is told while it runs, or to a core that begins.
+    poll_until(TIME, "all exits were told", || {
+        let lines = rig.init.lines();
+        let live = lines
+            .iter()
+            .filter_map(|line| line.text.strip_prefix("exit "));
+        let mut told: BTreeSet<u64> = live
+            .filter_map(|rest| rest.split(' ').next()?.parse().ok())
+            .collect();
+        let lists = lines.iter().filter(|line| line.text.starts_with("begun "));
+        for line in lists {
+            let list = line.text.split("exits=[").nth(1).unwrap_or_default();
+            let list = list.split(']').next().unwrap_or_default();
+            let seqs = list.split(',').filter_map(|exit| exit.split(':').next());
+            told.extend(seqs.filter_map(|seq| seq.parse::<u64>().ok()));
+        }
+        told.into_iter().eq(1..=10) && !exists(parent)
+    });
+    let ended = fs::read_to_string(format!("{folder}/ended")).unwrap();
+    assert_eq!(ended.lines().count(), 9);
     rig.shut_down();
 }
 
