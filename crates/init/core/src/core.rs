@@ -391,7 +391,7 @@ impl Core {
     fn hear_init(&mut self) -> Result<(), CoreError> {
         let mut took = Vec::new();
         self.platform
-            .from_init(&mut took)
+            .hear_init(&mut took)
             .map_err(CoreError::Link)?;
         for message in took {
             match message {

@@ -107,7 +107,7 @@ pub trait Platform {
     ///
     /// # Errors
     /// If the link is gone: core cannot go on without it.
-    fn from_init(&mut self, took: &mut Vec<FromInit>) -> io::Result<()>;
+    fn hear_init(&mut self, took: &mut Vec<FromInit>) -> io::Result<()>;
     /// Gives a descriptor to `muster-init` under a name; handed over with the next [`Platform::flush`].
     fn keep(&mut self, name: String, fd: OwnedFd);
     /// Lets `muster-init` close what it keeps under this name, and all names that begin with it if it ends in a colon.

@@ -55,6 +55,7 @@ mod bytes;
 mod channel;
 mod core_link;
 mod init_link;
+mod quiet;
 mod to_core;
 mod to_init;
 
@@ -62,6 +63,7 @@ pub use bytes::{DecodeError, NameError, Names, NamesIter};
 pub use channel::{Descriptors, Inbox};
 pub use core_link::{Begun, CoreLink, FromInit, SendError, TakeError};
 pub use init_link::{InitLink, Progress, Received};
+pub use quiet::give_code_back;
 pub use to_core::{Begin, Cause, Exit, Exits, ExitsIter, Outcome, Signal, ToCore};
 pub use to_init::{Selector, ShutdownKind, ToInit, Upgrade};
 

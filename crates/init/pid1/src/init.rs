@@ -338,7 +338,11 @@ impl Init {
                 holdings.kept.drop(selector);
                 Heard::Done
             }
-            ToInit::Adopted => Heard::Event(Event::Adopted),
+            ToInit::Adopted => {
+                // All there is to do from now on is to wait.
+                muster_handover::give_code_back();
+                Heard::Event(Event::Adopted)
+            }
             ToInit::Ack { seq } => {
                 holdings.exits.acknowledge(seq);
                 Heard::Done

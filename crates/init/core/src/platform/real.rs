@@ -251,7 +251,7 @@ impl Platform for RealPlatform {
         init::set_aside(&self.runtime, bytes)
     }
 
-    fn from_init(&mut self, took: &mut Vec<FromInit>) -> io::Result<()> {
+    fn hear_init(&mut self, took: &mut Vec<FromInit>) -> io::Result<()> {
         self.hear(took)
     }
 

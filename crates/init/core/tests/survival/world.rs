@@ -206,7 +206,7 @@ impl Platform for Sim {
         Ok(PathBuf::from("/aside"))
     }
 
-    fn from_init(&mut self, took: &mut Vec<FromInit>) -> io::Result<()> {
+    fn hear_init(&mut self, took: &mut Vec<FromInit>) -> io::Result<()> {
         self.with(|world| {
             let new = world.exits[world.told..].iter().copied();
             took.extend(new.map(FromInit::Exit));
