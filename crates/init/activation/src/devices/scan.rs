@@ -26,7 +26,8 @@ impl DeviceScan {
     #[must_use]
     pub fn new(sys: &Path, udev: &Path) -> Self {
         Self {
-            sys: sys.to_path_buf(),
+            // Devices are told apart by where their links lead, and that is without links.
+            sys: sys.canonicalize().unwrap_or_else(|_| sys.to_path_buf()),
             udev: udev.to_path_buf(),
         }
     }
@@ -89,7 +90,7 @@ impl DeviceScan {
 
     fn read(&self, place: &Path, subsystem: &str, id: Option<&str>) -> Option<Device> {
         let real = place.canonicalize().ok()?;
-        let below = real.strip_prefix(self.sys.canonicalize().ok()?).ok()?;
+        let below = real.strip_prefix(&self.sys).ok()?;
         let sysfs = format!("/sys/{}", below.to_str()?);
         let mut properties = Properties::new();
         properties.insert("SUBSYSTEM".into(), subsystem.into());
