@@ -46,6 +46,10 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60)
 soak: setup ## long rounds: power cuts, kill matrices, link chaos
 	$(STRICT) MUSTER_SOAK=1 scripts/soak
 
+.PHONY: install
+install: ## build and install the service manager (DESTDIR is honoured)
+	scripts/install
+
 .PHONY: clean
 clean: ## remove what was built
 	cargo clean
