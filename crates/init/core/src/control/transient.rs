@@ -308,6 +308,7 @@ impl Core {
 
     /// Finds what requests made while an earlier core ran.
     pub(super) fn restore_transients(&mut self, kept: &mut Kept) {
+        let mut stale = false;
         let entries = std::fs::read_dir(self.options.transient_folder());
         for entry in entries.into_iter().flatten().flatten() {
             let file = entry.file_name();
@@ -316,7 +317,7 @@ impl Core {
             };
             // One that the engine does not know was made by a core that died before it was loaded.
             let Some(id) = self.engine.find(unit) else {
-                let _ = std::fs::remove_file(entry.path());
+                stale |= std::fs::remove_file(entry.path()).is_ok();
                 continue;
             };
             self.control.transients.units.insert(unit.into());
@@ -325,6 +326,9 @@ impl Core {
                 let pids = pids_in(&std::fs::read_to_string(entry.path()).unwrap_or_default());
                 self.control.transients.scopes.insert(id, pids);
             }
+        }
+        if stale {
+            self.units.loader().rescan();
         }
         let mut streams: BTreeMap<UnitId, Vec<OwnedFd>> = BTreeMap::new();
         for (key, fd) in kept.take_all("stdio:") {
