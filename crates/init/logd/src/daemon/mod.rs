@@ -29,8 +29,8 @@ use crate::state::{Ledger, LedgerFile, OpenLedgerError};
 use crate::store::{Places, Store};
 use crate::sys;
 
-/// How many turns a source gets before a request to synchronise is answered: enough for all that a socket can
-/// hold, and not more, for a service that never stops writing must not hold the request up.
+/// How many turns a socket gets before a request to synchronise is answered: enough for all the messages that it
+/// can hold, and not more, for a client that never stops must not hold the request up.
 const DRAIN_TURNS: usize = 8;
 /// The same for the kernel's messages, whose ring is larger.
 const KERNEL_TURNS: usize = 4096;
@@ -363,9 +363,7 @@ impl Daemon {
         for number in greetings.unwrap_or_default() {
             self.drain_source(Source::Greeting(number), 1);
         }
-        for slot in self.streams.slots() {
-            self.drain_source(Source::Stream(slot), DRAIN_TURNS);
-        }
+        self.streams.drain(&mut self.recorder, &self.poll);
         self.drain_source(Source::Syslog, DRAIN_TURNS);
         self.drain_source(Source::Native, DRAIN_TURNS);
         self.drain_source(Source::Kernel, KERNEL_TURNS);
@@ -388,6 +386,15 @@ impl Daemon {
         }
         let orphans = self.streams.adopt_orphans(time, &mut self.recorder);
         let recorder = self.recorder.turn();
+        for index in 0..self.servers.len() {
+            // A client that took too long is only found out by a turn.
+            if self.servers[index]
+                .next_deadline()
+                .is_some_and(|at| at <= control_time())
+            {
+                self.serve(index);
+            }
+        }
         let control = self.servers.iter().filter_map(Server::next_deadline).min();
         let control = control.map(|at| u64::try_from(at.as_micros()).unwrap_or(u64::MAX));
         [orphans, recorder, control, self.watchdog_at_us]

@@ -84,9 +84,20 @@ impl Streams {
         Taken::All
     }
 
-    /// The streams that are read.
-    pub(super) fn slots(&self) -> Vec<SlotIndex> {
-        self.open.keys().copied().collect()
+    /// Reads everything that was written to all streams until now, and not what is written meanwhile.
+    pub(super) fn drain(&mut self, recorder: &mut Recorder, poll: &Poll) {
+        let slots: Vec<SlotIndex> = self.open.keys().copied().collect();
+        for slot in slots {
+            let taken = |streams: &Self| {
+                streams
+                    .open
+                    .get(&slot)
+                    .map_or(u64::MAX, StreamSource::taken)
+            };
+            let waiting = self.open.get(&slot).map_or(0, StreamSource::waiting);
+            let wanted = taken(self).saturating_add(waiting);
+            while taken(self) < wanted && self.turn(slot, recorder, poll) == Taken::Some {}
+        }
     }
 
     /// Records what is left of streams that did not come back, when it is time. Says when that is.

@@ -67,6 +67,10 @@ impl FeedSource {
                     self.socket.consume(&mut recorder.ledger)?;
                     continue;
                 }
+                Front::Message(received) if received.length == 0 => {
+                    self.socket.consume_empty(&mut recorder.ledger)?;
+                    continue;
+                }
                 Front::Message(received) => received,
             };
             match serde_json::from_slice(self.socket.bytes(&received)) {

@@ -33,6 +33,8 @@ pub struct StreamSource {
     descriptor: OwnedFd,
     slot: SlotIndex,
     lines: Lines,
+    /// How many bytes were read.
+    taken: u64,
 }
 
 /// How lines of a stream become entries.
@@ -143,9 +145,22 @@ impl StreamSource {
             descriptor,
             slot,
             lines: Lines::of(stream),
+            taken: 0,
         };
         source.lines.record(slot, More::Possible, recorder);
         Ok(source)
+    }
+
+    /// How many bytes were read so far.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// How many bytes wait to be read; a client decides how many there can be.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        rustix::io::ioctl_fionread(&self.descriptor).unwrap_or(0)
     }
 
     /// The stream's place in the ledger, which is its name in this process.
@@ -199,6 +214,7 @@ impl StreamSource {
             return Ok(self.end(recorder));
         }
         muster_fault::hit(faults::RECEIVED);
+        self.taken += received.length as u64;
         let sender = received.sender.filter(|sender| sender.pid > 0);
         let is_other = |last: Sender| sender.is_some_and(|sender| sender.pid != last.pid);
         if self.lines.sender.is_some_and(is_other) {
@@ -211,6 +227,7 @@ impl StreamSource {
             .slot_mut(self.slot)
             .received(received.length);
         self.lines.record(self.slot, More::Possible, recorder);
+        recorder.ledger.trim(self.slot);
         Ok(StreamState::Open)
     }
 

@@ -39,6 +39,10 @@ impl SyslogSource {
             match self.socket.look()? {
                 Front::Empty | Front::Closed => return Ok(Taken::All),
                 Front::TooLarge => recorder.counters.refused += 1,
+                Front::Message(received) if received.length == 0 => {
+                    self.socket.consume_empty(&mut recorder.ledger)?;
+                    continue;
+                }
                 Front::Message(received) => self.record(&received, recorder),
             }
             self.socket.consume(&mut recorder.ledger)?;

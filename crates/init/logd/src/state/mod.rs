@@ -394,6 +394,22 @@ impl Ledger {
         Ok(())
     }
 
+    /// Gives memory back that an empty slot has needed for a burst.
+    pub fn trim(&mut self, index: SlotIndex) {
+        if let Some(unused) = self.slot_mut(index).take_unused() {
+            self.punch(
+                place_offset(index.0) + unused.start,
+                unused.end - unused.start,
+            );
+        }
+    }
+
+    /// Gives memory of the file back. Where that fails, it is used again later.
+    fn punch(&self, offset: u64, length: u64) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = rustix::fs::fallocate(&self.file, flags, offset, length);
+    }
+
     /// Moves a slot to the process's own memory, because the file has no room for its bytes.
     ///
     /// # Errors
@@ -411,10 +427,7 @@ impl Ledger {
         {
             self.by_cookie.remove(&cookie);
             slot.free();
-            // Gives the memory back. Where that fails, it is used by the next stream.
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let _ =
-                rustix::fs::fallocate(&self.file, flags, place_offset(index.0), SLOT_BYTES as u64);
+            self.punch(place_offset(index.0), SLOT_BYTES as u64);
         }
     }
 

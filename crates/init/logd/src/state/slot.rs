@@ -19,6 +19,9 @@ const PAGE: usize = 4096;
 /// What a slot takes of the file: one page for words and description, then the bytes.
 pub(super) const SLOT_BYTES: usize = PAGE + BUFFER;
 
+/// A slot that is empty keeps the memory of so many bytes.
+const KEPT: u32 = 16 << 10;
+
 const COOKIE_WORD: usize = 0;
 const POSITION_WORD: usize = 1;
 const DESCRIPTION_WORD: usize = 2;
@@ -83,6 +86,8 @@ impl Position {
 pub struct Slot {
     region: Region,
     position: Position,
+    /// How far bytes have reached since memory was last given back.
+    reached: u32,
 }
 
 impl Slot {
@@ -91,6 +96,7 @@ impl Slot {
         let slot = Self {
             region,
             position: Position::NEW,
+            reached: 0,
         };
         slot.region.store(COOKIE_WORD, 0);
         slot.region.store(POSITION_WORD, slot.position.pack());
@@ -103,7 +109,12 @@ impl Slot {
     pub(super) fn left(region: Region) -> Option<(u64, Self)> {
         let cookie = region.load(COOKIE_WORD);
         let position = Position::unpack(region.load(POSITION_WORD))?;
-        (cookie != 0).then_some((cookie, Self { region, position }))
+        let slot = Self {
+            region,
+            position,
+            reached: BUFFER_END,
+        };
+        (cookie != 0).then_some((cookie, slot))
     }
 
     /// Frees the place. The memory is the file's again.
@@ -205,6 +216,18 @@ impl Slot {
         let length = u32::try_from(length).unwrap_or(0);
         let count = self.position.count.saturating_sub(length);
         self.set(self.position.after_count(count));
+        self.reached = self.reached.max(self.position.end);
+    }
+
+    /// The part of the slot, in bytes from its beginning, whose memory can be given back; `None` if that is not
+    /// worth it.
+    pub(super) fn take_unused(&mut self) -> Option<std::ops::Range<u64>> {
+        let is_large = self.reached > KEPT && self.position.start == self.position.end;
+        is_large.then(|| {
+            let page = PAGE as u64;
+            let reached = std::mem::take(&mut self.reached);
+            page + u64::from(KEPT)..page + u64::from(reached)
+        })
     }
 
     /// Whether the kernel's count has to be set back before more is received.

@@ -142,6 +142,40 @@ fn what_is_no_stream_socket_is_refused() {
 }
 
 #[test]
+fn memory_of_a_burst_is_given_back() {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (writer, reader) = pair();
+    let mut ledger = open(&folder, 0);
+    let (index, _) = ledger.claim(reader.as_fd()).expect("a slot");
+    for _ in 0..2 {
+        rustix::io::write(&writer, &[b'x'; 60_000]).expect("sent");
+        let length = receive(&mut ledger, index, &reader);
+        ledger.slot_mut(index).received(length);
+    }
+    ledger.trim(index);
+    assert_eq!(
+        ledger.slot(index).pending().len(),
+        120_000,
+        "what is needed stays"
+    );
+    let blocks = || {
+        std::fs::metadata(folder.path().join("ledger"))
+            .expect("a file")
+            .blocks()
+    };
+    let before = blocks();
+    let position = ledger.slot(index).after(120_000);
+    ledger.advance(Progress::Slot(index, position));
+    ledger.trim(index);
+    assert!(blocks() + 100 < before, "{} of {before} blocks", blocks());
+    rustix::io::write(&writer, b"more").expect("sent");
+    let length = receive(&mut ledger, index, &reader);
+    ledger.slot_mut(index).received(length);
+    assert_eq!(ledger.slot(index).pending(), b"more");
+}
+
+#[test]
 fn places_are_used_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut ledger = open(&folder, 0);

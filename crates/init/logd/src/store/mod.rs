@@ -31,6 +31,9 @@ const NOTIFY_US: u64 = 20_000;
 /// How often a store in memory looks whether the disk is there, in microseconds.
 const FLUSH_RETRY_US: u64 = 10_000_000;
 
+/// How often files are looked at that may have become too old, in microseconds.
+const RETENTION_US: u64 = 3_600_000_000;
+
 /// Why the store cannot do what was asked for.
 #[derive(Debug, Error)]
 pub enum StoreError {
@@ -99,6 +102,8 @@ pub struct Store {
     sync_at_us: Option<u64>,
     notify_at_us: Option<u64>,
     flush_at_us: u64,
+    /// When files are looked at that may have become too old; never if no age is configured.
+    retention_at_us: Option<u64>,
     /// `/var` is not to be used before it is said so.
     wait_for_flush: bool,
     /// What went wrong behind the scenes, until somebody asks.
@@ -128,6 +133,7 @@ impl Store {
             sync_at_us: None,
             notify_at_us: None,
             flush_at_us: 0,
+            retention_at_us: (config.max_retention_us > 0).then_some(0),
             wait_for_flush,
             problem: None,
             counters: StoreCounters::default(),
@@ -210,7 +216,7 @@ impl Store {
     }
 
     fn create(
-        &self,
+        &mut self,
         medium: Medium,
         options: &WriterOptions,
         seqnums: Option<SeqnumSource>,
@@ -229,12 +235,24 @@ impl Store {
                 next: 1,
             },
         };
-        let created = JournalWriter::create(&folder.active(), options, seqnums);
-        if created.is_err() {
+        loop {
+            let error = match JournalWriter::create(&folder.active(), options, seqnums) {
+                Ok(writer) => return Ok(writer),
+                Err(error) => error,
+            };
             // A file that could not be made whole is in the way of the next attempt.
             folder.remove_active().map_err(StoreError::Folder)?;
+            // New entries are worth more than the oldest, where the disk has no room for both.
+            let mut archived = folder.archived().map_err(StoreError::Folder)?;
+            archived.sort_by_key(|file| std::cmp::Reverse(file.newest_us));
+            match archived.pop() {
+                Some(oldest) if is_out_of_space(&error) => {
+                    folder.remove(&oldest.name).map_err(StoreError::Folder)?;
+                    self.counters.removed_files += 1;
+                }
+                _ => return Err(StoreError::Open(error)),
+            }
         }
-        created.map_err(StoreError::Open)
     }
 
     /// The number of the last entry in the active file; 0 if there is none.
@@ -404,7 +422,8 @@ impl Store {
             Medium::Memory => &self.runtime,
         };
         let limits = config.limits(disk);
-        let writer = self.create(medium, &self.options(&limits), Some(seqnums))?;
+        let options = self.options(&limits);
+        let writer = self.create(medium, &options, Some(seqnums))?;
         self.active = Some(Active {
             writer,
             medium,
@@ -553,6 +572,13 @@ impl Store {
         if self.sync_at_us.is_some_and(|at| at <= now.monotonic_us) {
             self.problem = self.sync().err().or(self.problem.take());
         }
+        if self
+            .retention_at_us
+            .is_some_and(|at| at <= now.monotonic_us)
+        {
+            self.retention_at_us = Some(now.monotonic_us + RETENTION_US);
+            self.problem = self.vacuum(now, None).err().or(self.problem.take());
+        }
         let waits = self.medium() == Some(Medium::Memory) && self.may_use_disk();
         if waits && self.flush_at_us <= now.monotonic_us {
             self.flush_at_us = now.monotonic_us + FLUSH_RETRY_US;
@@ -560,10 +586,15 @@ impl Store {
             let _ = self.flush(now);
         }
         let flush_at = (waits && self.medium() == Some(Medium::Memory)).then_some(self.flush_at_us);
-        [self.notify_at_us, self.sync_at_us, flush_at]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.notify_at_us,
+            self.sync_at_us,
+            flush_at,
+            self.retention_at_us,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// What went wrong where nobody was there to be told, once.
@@ -611,6 +642,10 @@ impl Store {
     pub fn counters(&self) -> StoreCounters {
         self.counters
     }
+}
+
+fn is_out_of_space(error: &OpenWriterError) -> bool {
+    matches!(error, OpenWriterError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull)
 }
 
 #[cfg(test)]

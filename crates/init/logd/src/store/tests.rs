@@ -161,6 +161,34 @@ fn files_are_rotated_by_size_and_stay_within_the_limit() {
 }
 
 #[test]
+fn files_that_have_become_too_old_go_by_themselves() {
+    let mut rig = Rig::new();
+    let config = Config {
+        max_retention_us: 3_600_000_000,
+        ..Config::default()
+    };
+    let mut store = rig.store(&config);
+    store.open(NOW).expect("open");
+    rig.append(&mut store, "old", NOW);
+    store.rotate(NOW).expect("rotated");
+    rig.append(&mut store, "new", NOW);
+    store.turn(NOW);
+    assert_eq!(rig.names("run").len(), 2);
+    // The file's own time is that of the test, not of the entry.
+    let year = 366 * 24 * 3600;
+    let now = Stamp {
+        realtime_us: crate::recorder::now().realtime_us,
+        ..NOW
+    };
+    let then = Stamp {
+        realtime_us: now.realtime_us + year * 1_000_000,
+        monotonic_us: now.monotonic_us + year * 1_000_000,
+    };
+    store.turn(then);
+    assert_eq!(rig.names("run"), ["system.journal"]);
+}
+
+#[test]
 fn a_file_that_is_none_is_put_out_of_the_way() {
     let mut rig = Rig::new();
     let mut store = rig.store(&Config::default());

@@ -84,27 +84,20 @@ fn a_full_disk_loses_what_it_must_counts_it_and_is_over_when_there_is_room() {
     muster_lab::require!(Root);
     let config =
         "RateLimitIntervalSec=0\nRuntimeMaxUse=2M\nRuntimeMaxFileSize=1M\nRuntimeKeepFree=0\n";
-    let mut rig = Rig::new(config).on_small_disk("6m");
+    let mut rig = Rig::new(config).on_small_disk("6m", true);
     rig.start();
     let writer = rig.stream("a.service", |_| {});
-    write_all(&writer, b"before\n");
-    rig.synchronize();
-    let filler = rig.disk().join("filler");
-    fill(&filler);
-    for number in 0..8000 {
+    for number in 0..3000 {
         write_all(&writer, format!("line {number}\n").as_bytes());
     }
-    rig.try_call("Synchronize", &json!({}))
-        .expect("it still answers");
+    rig.synchronize();
     let status = rig.status();
-    assert!(status.lost > 0, "{status:?}");
-    std::fs::remove_file(&filler).expect("removed");
+    assert!(status.lost >= 3000, "{status:?}");
+    std::fs::remove_file(rig.disk().join("filler")).expect("removed");
     poll_until(TIME, "entries are kept again", || {
         write_all(&writer, b"after\n");
         rig.synchronize();
-        rig.messages("_SYSTEMD_UNIT", "a.service")
-            .iter()
-            .any(|message| message == "after")
+        rig.status().stored > 0
     });
     poll_until(TIME, "the loss is said", || {
         let entries = rig.entries();
@@ -114,6 +107,29 @@ fn a_full_disk_loses_what_it_must_counts_it_and_is_over_when_there_is_room() {
         said.sum::<u64>() == rig.status().lost
     });
     rig.synchronize();
+    rig.verify();
+}
+
+#[test]
+fn a_disk_that_fills_up_costs_the_oldest_entries_and_not_the_newest() {
+    muster_lab::require!(Root);
+    let config =
+        "RateLimitIntervalSec=0\nRuntimeMaxUse=4M\nRuntimeMaxFileSize=1M\nRuntimeKeepFree=0\n";
+    let mut rig = Rig::new(config).on_small_disk("6m", false);
+    rig.start();
+    let writer = rig.stream("a.service", |_| {});
+    write_all(&writer, b"before\n");
+    rig.synchronize();
+    fill(&rig.disk().join("filler"));
+    for number in 0..8000 {
+        write_all(&writer, format!("line {number}\n").as_bytes());
+    }
+    rig.synchronize();
+    let status = rig.status();
+    assert_eq!(status.lost, 0, "{status:?}");
+    assert!(status.removed_files > 0, "{status:?}");
+    let messages = rig.messages("_SYSTEMD_UNIT", "a.service");
+    assert_eq!(messages.last().map(String::as_str), Some("line 7999"));
     rig.verify();
 }
 

@@ -26,7 +26,9 @@ pub(crate) const TIME: Duration = Duration::from_secs(30);
 /// Passes descriptors on by their numbers, and the pid that the daemon will have.
 const STARTER: &str = r#"
 sources=($1); disk=$2; shift 2
-[ -z "$disk" ] || mount -t tmpfs -o "size=${disk%% *}" none "${disk#* }"
+read -r size full folder <<< "$disk" || true
+[ -z "$disk" ] || mount -t tmpfs -o "size=$size" none "$folder"
+[ "$full" != true ] || head -c 1G /dev/zero > "$folder/filler" 2> /dev/null || true
 number=3
 for source in "${sources[@]}"; do eval "exec $number<&$source"; number=$((number + 1)); done
 export LISTEN_PID=$$
@@ -47,8 +49,8 @@ pub(crate) struct Rig {
     streams: Vec<(Stream, OwnedFd)>,
     daemon: Option<Process>,
     extra_arguments: Vec<String>,
-    /// The size of a disk of its own for the journals in memory.
-    small_disk: Option<&'static str>,
+    /// The size of a disk of its own for the journals in memory, and whether it is full.
+    small_disk: Option<(&'static str, bool)>,
 }
 
 impl Rig {
@@ -92,10 +94,10 @@ impl Rig {
         self
     }
 
-    /// Gives the daemon a small disk, in a mount namespace of its own.
-    pub(crate) fn on_small_disk(mut self, size: &'static str) -> Self {
+    /// Gives the daemon a small disk, in a mount namespace of its own; perhaps one that is full already.
+    pub(crate) fn on_small_disk(mut self, size: &'static str, is_full: bool) -> Self {
         std::fs::create_dir(self.path("run")).expect("made");
-        self.small_disk = Some(size);
+        self.small_disk = Some((size, is_full));
         self
     }
 
@@ -127,9 +129,9 @@ impl Rig {
         let path = |name| self.path(name).to_string_lossy().into_owned();
         let (shell, disk) = match self.small_disk {
             None => (Program::new("/bin/bash"), String::new()),
-            Some(size) => {
+            Some((size, is_full)) => {
                 let unshare = Program::new("/usr/bin/unshare").args(["--mount", "/bin/bash"]);
-                (unshare, format!("{size} {}", path("run")))
+                (unshare, format!("{size} {is_full} {}", path("run")))
             }
         };
         let mut program = shell

@@ -80,6 +80,34 @@ fn lines_of_any_length_arrive_whole_or_in_marked_pieces() {
 }
 
 #[test]
+fn a_request_to_synchronise_waits_for_all_that_a_large_socket_holds() {
+    let mut rig = Rig::new("RateLimitIntervalSec=0\n");
+    rig.start();
+    let writer = rig.stream("large.service", |_| {});
+    // Clients of the stream socket ask for as much.
+    rustix::net::sockopt::set_socket_send_buffer_size_force(&writer, 8 << 20)
+        .or_else(|_| rustix::net::sockopt::set_socket_send_buffer_size(&writer, 8 << 20))
+        .expect("set");
+    rig.synchronize();
+    rig.daemon().sigstop().expect("stopped");
+    let sent = fill_socket(&writer);
+    rig.daemon().sigcont().expect("continued");
+    rig.synchronize();
+    assert_eq!(rig.messages("_SYSTEMD_UNIT", "large.service").len(), sent);
+}
+
+/// Writes lines until the socket takes no more; gives their number.
+fn fill_socket(writer: &std::os::fd::OwnedFd) -> usize {
+    rustix::io::ioctl_fionbio(writer, true).expect("set");
+    let line = [&[b'x'; 999][..], b"\n"].concat();
+    let mut sent = 0;
+    while rustix::io::write(writer, &line) == Ok(line.len()) {
+        sent += 1;
+    }
+    sent
+}
+
+#[test]
 fn lines_of_two_processes_are_told_apart() {
     let mut rig = Rig::new("");
     rig.start();
