@@ -69,7 +69,7 @@ pub(crate) struct Kill {
         alias = "kill-who",
         value_name = "WHOM",
         default_value = "all",
-        value_parser = ["all", "main", "control", "main-fail", "control-fail", "all-fail"]
+        value_parser = ["all", "main", "control"]
     )]
     pub(crate) kill_whom: String,
     /// Leave out remarks.

@@ -289,14 +289,16 @@ fn the_machine_is_looked_at_and_ended() {
         environment.contains("COLOUR=$'dark green'\n"),
         "{environment}"
     );
-    code(&machine, &["poweroff"], 0);
+    // The command is one of the processes that end with the machine, so its own end says nothing.
+    sctl(&machine, &["poweroff"]);
     assert_eq!(machine.wait_ended(TIME).unwrap(), Ended::PowerOff);
 }
 
 #[test]
 fn files_are_changed_for_the_running_manager() {
     muster_lab::require!(Root);
-    let machine = booted(|builder| builder);
+    let editor = "#!/bin/sh\nexec sed -i '/^### Write/a [Service]\\nNice=7' \"$1\"\n";
+    let machine = booted(|builder| builder.file("/usr/local/bin/my-editor", editor, 0o755));
     let edit = |text: &str, words: &str| {
         let line = format!("printf '%b' '{text}' | sctl edit --stdin {words}");
         machine.run_within(TIME, ["sh", "-c", &line]).unwrap()
@@ -314,6 +316,21 @@ fn files_are_changed_for_the_running_manager() {
     );
     assert_eq!(saved.status.code(), Some(0), "{saved:?}");
     code(&machine, &["start", "fresh"], 0);
+    let with_editor = [
+        "env",
+        "EDITOR=my-editor",
+        "sctl",
+        "edit",
+        "--drop-in=zz.conf",
+        "good",
+    ];
+    let edited = machine.run_within(TIME, with_editor).unwrap();
+    assert_eq!(edited.status.code(), Some(0), "{edited:?}");
+    let text = machine
+        .read("/etc/systemd/system/good.service.d/zz.conf")
+        .unwrap();
+    assert_eq!(text, "[Service]\nNice=7\n");
+    assert_eq!(property(&machine, "good", "Nice"), "7");
     let enabled = code(&machine, &["enable", "--now", "good"], 0);
     assert!(enabled.stderr.contains("Created symlink"), "{enabled:?}");
     code(&machine, &["is-active", "good"], 0);
