@@ -16,6 +16,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("muster-init", "muster-init"),
     ("muster-core", "muster-core"),
     ("muster-logd", "muster-logd"),
+    ("muster-buswatch", "muster-buswatch"),
     ("muster-sctl", "sctl"),
 ];
 /// Where a guest, whose `/usr` is the host's, has Muster's programs.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use muster_lab::machine::{Build, Ended};
-use muster_lab::muster;
+use muster_lab::{muster, poll_until};
 
 use crate::rig::{Rig, TIME};
 
@@ -120,19 +121,35 @@ fn a_guest_with_its_own_kernel_boots_and_powers_off() {
 
 #[test]
 fn a_stop_that_hangs_is_named_and_killed_in_time() {
-    muster_lab::require!(Root, Cgroup2);
+    muster_lab::require!(Root, Cgroup2, Tool("journalctl"));
     let stubborn = "[Service]\nExecStart=/bin/sh -c 'trap \"\" TERM; while :; do sleep 1; done'\nTimeoutStopSec=2\n";
-    let mut rig = Rig::boot(|builder| builder.unit("stubborn.service", stubborn));
+    let journal = tempfile::tempdir().unwrap();
+    let mut rig = Rig::boot(|builder| {
+        builder
+            .unit("stubborn.service", stubborn)
+            .bind(journal.path(), "/run/log/journal")
+    });
     rig.ok(&["start", "stubborn.service"]);
     let asked = Instant::now();
     rig.power_off();
-    rig.machine()
-        .wait_for_line("stubborn.service", TIME)
-        .unwrap();
+    poll_until(TIME, "the job that everybody waits for is named", || {
+        let jobs = rig.sctl(&["list-jobs"]).stdout;
+        let mut lines = jobs.lines();
+        lines.any(|line| line.contains("stubborn.service") && line.contains(" stop "))
+    });
     assert_eq!(rig.machine().wait_ended(TIME).unwrap(), Ended::PowerOff);
     let took = asked.elapsed();
     assert!(
         took >= Duration::from_secs(2) && took < Duration::from_secs(10),
         "{took:?}"
     );
+
+    let read = Command::new("journalctl")
+        .arg("--directory")
+        .arg(journal.path())
+        .args(["--output", "json", "UNIT=stubborn.service"])
+        .output()
+        .unwrap();
+    let entries = String::from_utf8_lossy(&read.stdout);
+    assert!(entries.contains("took too long"), "{entries}");
 }

@@ -20,7 +20,7 @@ const SIZE: Size = Size {
 
 /// Puts other programs in the place of those that run, as a package manager does.
 fn install(from: &Binaries, into: &Binaries) {
-    for name in ["muster-init", "muster-core", "muster-logd", "sctl"] {
+    for (_, name) in muster::PROGRAMS {
         let staged = into.path(&format!(".{name}.new"));
         fs::copy(from.path(name), &staged).unwrap();
         fs::rename(staged, into.path(name)).unwrap();
