@@ -27,7 +27,7 @@ pub enum ParseMountLineError {
     },
 }
 
-/// One line, split but not copied. Texts are as the kernel wrote them; [`unescape`] undoes that.
+/// One line, split but not copied. Texts are as the kernel wrote them, with octal escapes.
 ///
 /// ```text
 /// 36 35 98:0 /mnt1 /mnt/parent rw,noatime shared:1 - ext3 /dev/root rw,errors=continue
