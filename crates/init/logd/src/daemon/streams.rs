@@ -97,6 +97,14 @@ impl Streams {
             let waiting = self.open.get(&slot).map_or(0, StreamSource::waiting);
             let wanted = taken(self).saturating_add(waiting);
             while taken(self) < wanted && self.turn(slot, recorder, poll) == Taken::Some {}
+            // Nothing waits: then it is empty, or its writer has gone, which only a read tells.
+            if self
+                .open
+                .get(&slot)
+                .is_some_and(|source| source.waiting() == 0)
+            {
+                self.turn(slot, recorder, poll);
+            }
         }
     }
 

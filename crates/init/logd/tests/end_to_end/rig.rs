@@ -265,7 +265,8 @@ impl Rig {
             .into_iter()
             .flat_map(|root| {
                 let folders = std::fs::read_dir(root).into_iter().flatten().flatten();
-                folders.map(|entry| entry.path()).collect::<Vec<_>>()
+                let paths = folders.map(|entry| entry.path());
+                paths.filter(|path| path.is_dir()).collect::<Vec<_>>()
             });
         found.collect()
     }
