@@ -82,7 +82,7 @@ const FAILURES: &[Failure] = &[
         ask: StartFails,
         result: "exit-code",
         status: "/no/such/file",
-        why: "/no/such/file",
+        why: "ExecStart=/bin/true could not be set up",
     },
     Failure {
         name: "pre-fails",

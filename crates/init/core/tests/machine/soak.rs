@@ -18,7 +18,7 @@ const SIZE: Size = Size {
 const VICTIMS: usize = 20;
 /// The allocator and the record settle in the first rounds; what comes after must stay.
 const WARM_ROUNDS: u32 = 2;
-const SLACK: u64 = 2 << 20;
+const SLACK: u64 = 4 << 20;
 
 /// What the manager has of everything that could leak.
 #[derive(Debug)]
