@@ -14,7 +14,9 @@ fn main() -> ExitCode {
     match muster_logd::run::run(Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("muster-logd: {}", chain(&error));
+            // In one write: the kernel's log takes each as a message.
+            let text = format!("muster-logd: {}\n", chain(&error));
+            eprint!("{text}");
             ExitCode::FAILURE
         }
     }
