@@ -24,6 +24,8 @@ enum RunError {
 
 fn main() -> ExitCode {
     muster_fault::init(&[FAULT_POINTS]);
+    // The kernel starts PID 1 without a mask, and what core writes is not for everybody to change.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let options = match Options::parse(std::env::args_os().skip(1)) {
         Ok(options) => options,
         Err(wanted @ (OptionsError::Help | OptionsError::Version)) => {

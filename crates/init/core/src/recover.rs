@@ -197,8 +197,8 @@ impl Core {
             }
         }
         for (key, fd) in kept.take_all("fds:") {
-            let parts = self.unit_in_key(&key, "fds:").and_then(|(unit, rest)| {
-                let (name, number) = rest.rsplit_once(':')?;
+            let parts = key.rsplit_once(':').and_then(|(rest, number)| {
+                let (unit, name) = self.unit_in_key(rest, "fds:")?;
                 Some((unit, name.to_owned(), number.parse().ok()?))
             });
             match parts {
@@ -211,10 +211,10 @@ impl Core {
         self.restore_activation(kept);
     }
 
-    /// The unit that a key names, and what follows its name.
+    /// The unit that a key names, and its last part. Names of units may have colons, those last parts have none.
     pub(crate) fn unit_in_key<'k>(&self, key: &'k str, prefix: &str) -> Option<(UnitId, &'k str)> {
-        let (unit, rest) = key.strip_prefix(prefix)?.split_once(':')?;
-        Some((self.engine.find(unit)?, rest))
+        let (unit, last) = key.strip_prefix(prefix)?.rsplit_once(':')?;
+        Some((self.engine.find(unit)?, last))
     }
 
     /// Cgroups whose emptiness matters are watched again.

@@ -50,7 +50,11 @@ impl Core {
             signal.number, signal.sender
         );
         self.say(Severity::Notice, None, &message);
-        self.want(unit, JobVerb::Start, mode);
+        if mode == JobMode::ReplaceIrreversibly {
+            self.begin_shutdown(unit);
+        } else {
+            self.want(unit, JobVerb::Start, mode);
+        }
     }
 
     /// Every queued job and what it waits for, for whoever cannot reach the control socket.

@@ -1,6 +1,6 @@
 //! What concerns the machine as a whole: states, jobs, emergencies, shutdown.
 
-use muster_engine::event::{Answer, What};
+use muster_engine::event::{Answer, LoadState, What};
 use muster_engine::ids::{JobId, RequestId, UnitId};
 use muster_engine::job::{JobMode, JobResult, JobType, JobVerb};
 use muster_engine::protocol::{ActiveState, Severity};
@@ -173,7 +173,23 @@ impl Core {
 
     /// Stops units in order; a service at the end of the transaction ends the machine.
     pub(crate) fn begin_shutdown(&mut self, target: &str) {
-        self.want(target, JobVerb::Start, JobMode::ReplaceIrreversibly);
+        self.ensure_loaded(target);
+        let known = self.engine.find(target);
+        if known.is_some_and(|unit| self.engine.unit(unit).load == LoadState::Loaded) {
+            self.want(target, JobVerb::Start, JobMode::ReplaceIrreversibly);
+            return;
+        }
+        let message = format!("There is no {target}; everything is ended without an order.");
+        self.say(Severity::Warning, None, &message);
+        self.end_machine(match target {
+            "reboot.target" | "ctrl-alt-del.target" => ShutdownKind::Reboot { argument: "" },
+            "halt.target" => ShutdownKind::Halt,
+            "kexec.target" => ShutdownKind::Kexec,
+            "exit.target" => ShutdownKind::Exit {
+                code: self.control.exit_code(),
+            },
+            _ => ShutdownKind::PowerOff,
+        });
     }
 
     /// Hands the machine to `muster-init` to be ended.

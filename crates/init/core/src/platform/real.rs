@@ -260,12 +260,9 @@ impl Platform for RealPlatform {
     }
 
     fn release(&mut self, name: &str) {
-        // What was not handed over yet is simply not handed over.
-        let before = self.keep.len();
+        // What was not handed over yet is not handed over, and what was handed over before under this name goes.
         self.keep.retain(|(kept, _)| kept != name);
-        if self.keep.len() == before {
-            self.release.push(name.to_owned());
-        }
+        self.release.push(name.to_owned());
     }
 
     fn acknowledge(&mut self, sequence: u64) {

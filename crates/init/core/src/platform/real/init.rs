@@ -74,6 +74,14 @@ impl RealPlatform {
     pub(super) fn hand_over(&mut self) -> io::Result<()> {
         let sent =
             |result: Result<(), muster_handover::SendError>| result.map_err(io::Error::other);
+        // A name that is let go and then used again in the same round is used.
+        for name in self.release.drain(..) {
+            sent(if name.ends_with(':') {
+                self.link.drop_prefix(&name)
+            } else {
+                self.link.drop_name(&name)
+            })?;
+        }
         if !self.keep.is_empty() {
             let named: Vec<(&str, BorrowedFd<'_>)> = self
                 .keep
@@ -82,13 +90,6 @@ impl RealPlatform {
                 .collect();
             sent(self.link.store(&named))?;
             self.keep.clear();
-        }
-        for name in self.release.drain(..) {
-            sent(if name.ends_with(':') {
-                self.link.drop_prefix(&name)
-            } else {
-                self.link.drop_name(&name)
-            })?;
         }
         if let Some(sequence) = self.acknowledge.take() {
             sent(self.link.ack(sequence))?;

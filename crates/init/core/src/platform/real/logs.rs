@@ -1,24 +1,21 @@
 //! Sockets to the log daemon and from services.
 
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, recvmsg,
-    sendmsg, socket_with, socketpair, sockopt,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, bind, sendmsg, socket_with, socketpair, sockopt,
 };
 
 use super::RealPlatform;
 use crate::notify::MAX_MESSAGE;
 use crate::platform::{Platform as _, Token};
 
-/// Descriptors that one notification may bring; the kernel's limit.
-const MOST_DESCRIPTORS: usize = 253;
 /// Room for what waits to be read by the log daemon.
 const FEED_ROOM: usize = 1 << 20;
 
@@ -70,36 +67,18 @@ pub(super) fn stream() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// The next notification, left in its socket.
 pub(super) fn peek(notify: &OwnedFd, bytes: &mut Vec<u8>) -> Option<(u32, Vec<OwnedFd>)> {
-    let flags = RecvFlags::PEEK | RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    receive(notify, bytes, flags)
+    bytes.clear();
+    bytes.resize(MAX_MESSAGE, 0);
+    let received = muster_datagram::receive(notify.as_fd(), bytes, true).ok()?;
+    bytes.truncate(received.length);
+    let sender = received.sender.map_or(0, |sender| sender.pid);
+    Some((u32::try_from(sender).unwrap_or(0), received.descriptors))
 }
 
 /// Takes it.
 pub(super) fn take(notify: &OwnedFd) {
-    let mut bytes = Vec::new();
-    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let _ = receive(notify, &mut bytes, flags);
-}
-
-fn receive(notify: &OwnedFd, bytes: &mut Vec<u8>, flags: RecvFlags) -> Option<(u32, Vec<OwnedFd>)> {
-    bytes.clear();
-    bytes.resize(MAX_MESSAGE, 0);
-    let mut space = [MaybeUninit::uninit();
-        rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS), ScmCredentials(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = recvmsg(notify, &mut [IoSliceMut::new(bytes)], &mut control, flags).ok()?;
-    bytes.truncate(received.bytes);
-    let (mut sender, mut descriptors) = (0, Vec::new());
-    for message in control.drain() {
-        match message {
-            RecvAncillaryMessage::ScmCredentials(who) => {
-                sender = u32::try_from(who.pid.as_raw_nonzero().get()).unwrap_or_default();
-            }
-            RecvAncillaryMessage::ScmRights(fds) => descriptors.extend(fds),
-            _ => {}
-        }
-    }
-    Some((sender, descriptors))
+    // It was there a moment ago, and nobody else reads this socket.
+    let _ = muster_datagram::receive(notify.as_fd(), &mut [], false);
 }
 
 impl RealPlatform {
