@@ -17,11 +17,14 @@ use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
 use super::MachineBuilder;
+use super::group::{is_abandoned, owned};
 use crate::command::{ToolError, run_tool};
 
 /// Where a machine finds them; it is in the search path of commands, too.
 pub(super) const INSTALLED: &str = "/usr/lib/muster";
 
+/// How the folders begin that programs are taken aside to.
+const PREFIX: &str = "lab-binaries-";
 /// Names a folder with programs that are not to be built.
 const PROGRAMS_VARIABLE: &str = "MUSTER_LAB_PROGRAMS";
 
@@ -135,8 +138,15 @@ impl Binaries {
 
     /// Takes programs aside, so that they stay as they are.
     fn take(from: &Path, target: &Path, programs: &[(&str, &str)]) -> Result<Self, BinariesError> {
+        // A test process that was killed could not remove its own.
+        for entry in fs::read_dir(target).map_err(place(target))?.flatten() {
+            if is_abandoned(PREFIX, &entry.file_name()) {
+                // Another test process may be removing it at this moment.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
         let folder = tempfile::Builder::new()
-            .prefix("lab-binaries-")
+            .prefix(&owned(PREFIX))
             .permissions(PermissionsExt::from_mode(0o755))
             .tempdir_in(target)
             .map_err(place(target))?;

@@ -3,6 +3,7 @@
 //! The name says which test process made it. A test process that is killed cannot remove its groups, so making one removes
 //! those of test processes that are gone; they are empty, since machines die with their test.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,10 +28,8 @@ impl Group {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let tree = tree()?;
         remove_abandoned(&tree)?;
-        let pid = rustix::process::getpid().as_raw_nonzero().get();
-        let start_time = process_row(pid).map_or(0, |row| row.start_time);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = tree.join(format!("{PREFIX}{pid}-{start_time}-{number}"));
+        let path = tree.join(format!("{}{number}", owned(PREFIX)));
         fs::create_dir(&path)?;
         Ok(Self { path })
     }
@@ -95,7 +94,7 @@ fn remove_abandoned(tree: &Path) -> io::Result<()> {
     for entry in fs::read_dir(tree)? {
         let entry = entry?;
         let name = entry.file_name();
-        if name.to_str().and_then(owner).is_some_and(is_gone) {
+        if is_abandoned(PREFIX, &name) {
             // Another test process may be removing it at this moment.
             let _ = remove_tree(&entry.path());
         }
@@ -103,14 +102,25 @@ fn remove_abandoned(tree: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Pid and start time of the process that made the group.
-fn owner(name: &str) -> Option<(i32, u64)> {
-    let mut parts = name.strip_prefix(PREFIX)?.split('-');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+/// How the name begins of something that belongs to this process.
+pub(super) fn owned(prefix: &str) -> String {
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    let start_time = process_row(pid).map_or(0, |row| row.start_time);
+    format!("{prefix}{pid}-{start_time}-")
 }
 
-fn is_gone((pid, start_time): (i32, u64)) -> bool {
-    process_row(pid).is_none_or(|row| row.start_time != start_time)
+/// Whether the process is gone that something of this name belonged to.
+pub(super) fn is_abandoned(prefix: &str, name: &OsStr) -> bool {
+    let owner = name.to_str().and_then(|name| owner(prefix, name));
+    owner.is_some_and(|(pid, start_time)| {
+        process_row(pid).is_none_or(|row| row.start_time != start_time)
+    })
+}
+
+/// Pid and start time of the process that something belongs to.
+fn owner(prefix: &str, name: &str) -> Option<(i32, u64)> {
+    let mut parts = name.strip_prefix(prefix)?.split('-');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -119,9 +129,9 @@ mod tests {
 
     #[test]
     fn owner_is_read_from_the_name() {
-        assert_eq!(owner("muster-lab-12-345-0"), Some((12, 345)));
-        assert_eq!(owner("muster-lab-x-345-0"), None);
-        assert_eq!(owner("system.slice"), None);
+        assert_eq!(owner(PREFIX, "muster-lab-12-345-0"), Some((12, 345)));
+        assert_eq!(owner(PREFIX, "muster-lab-x-345-0"), None);
+        assert_eq!(owner(PREFIX, "system.slice"), None);
     }
 
     #[test]
