@@ -100,7 +100,7 @@ impl Logs {
             unit,
             invocation: invocation.map(|id| id.to_string().into()),
             identifier: "muster-core".into(),
-            pid: std::process::id(),
+            pid: speaker(),
             fields,
         }));
         self.lines += 1;
@@ -160,6 +160,15 @@ impl Logs {
 
 fn json(message: &FeedMessage) -> Vec<u8> {
     serde_json::to_vec(message).expect("every part of a message can be written as JSON")
+}
+
+/// Who speaks: on a machine of its own the manager is process 1 to everybody, journalctl included, whichever of its two
+/// processes says something.
+fn speaker() -> u32 {
+    match std::os::unix::process::parent_id() {
+        1 => 1,
+        _ => std::process::id(),
+    }
 }
 
 /// syslog's number.

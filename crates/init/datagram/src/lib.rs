@@ -130,8 +130,6 @@ fn take_control(header: &libc::msghdr, received: &mut Received) {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
     use std::os::fd::AsFd as _;
     use std::os::unix::net::UnixDatagram;
 

@@ -1,7 +1,6 @@
 //! The system calls that rustix does not offer in the form needed here.
 //!
-//! rustix's credentials cannot express a sender without a pid (one from another pid namespace), and it
-//! has neither `SO_PEEK_OFF` nor time stamps nor signal descriptors.
+//! It has neither `SO_PEEK_OFF` nor time stamps nor signal descriptors.
 
 #![expect(unsafe_code, reason = "system calls that no safe library offers")]
 
@@ -9,121 +8,11 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// The most descriptors that one message may bring; further ones are closed by the kernel.
-const DESCRIPTORS_MAX: usize = 4;
-/// Room for credentials, a time stamp and descriptors, in words so that it is aligned.
-const CONTROL_WORDS: usize = 32;
+pub use muster_datagram::{Received, Sender, receive};
 
 /// The size of an option that is a number.
 const INT_SIZE: libc::socklen_t = 4;
 const _: () = assert!(size_of::<libc::c_int>() == 4);
-
-/// Who sent a message, by the kernel's word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sender {
-    /// The process; 0 if it is in a pid namespace that cannot be seen from here.
-    pub pid: i32,
-    /// Its user.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
-}
-
-/// A message that was received or looked at.
-#[derive(Debug)]
-pub struct Received {
-    /// How many bytes; more than the buffer holds if the message was cut.
-    pub length: usize,
-    /// The message did not fit.
-    pub truncated: bool,
-    /// Who sent it.
-    pub sender: Option<Sender>,
-    /// When it was sent, in microseconds since 1970.
-    pub sent_us: Option<u64>,
-    /// What came along.
-    pub descriptors: Vec<OwnedFd>,
-}
-
-/// `recvmsg` without waiting; `peek` leaves the message in the queue.
-pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], peek: bool) -> io::Result<Received> {
-    let mut control = [0u64; CONTROL_WORDS];
-    let mut vector = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
-    // SAFETY: all-zero is a valid msghdr: null pointers with zero lengths.
-    let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-    header.msg_iov = &raw mut vector;
-    header.msg_iovlen = 1;
-    header.msg_control = control.as_mut_ptr().cast();
-    header.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
-    let mut flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC | libc::MSG_TRUNC;
-    if peek {
-        flags |= libc::MSG_PEEK;
-    }
-    // SAFETY: the header points to one buffer and one control area that live through the call, with
-    // their true lengths.
-    let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) };
-    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-    let mut received = Received {
-        length,
-        truncated: header.msg_flags & libc::MSG_TRUNC != 0,
-        sender: None,
-        sent_us: None,
-        descriptors: Vec::new(),
-    };
-    take_control(&header, &mut received);
-    Ok(received)
-}
-
-/// Reads what the kernel put beside the message.
-fn take_control(header: &libc::msghdr, received: &mut Received) {
-    // SAFETY: the kernel has set msg_controllen to what it wrote into the control area.
-    let mut item = unsafe { libc::CMSG_FIRSTHDR(header) };
-    while !item.is_null() {
-        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give aligned pointers to whole headers in the area.
-        let (level, kind, length) = unsafe {
-            let item = &*item;
-            (item.cmsg_level, item.cmsg_type, item.cmsg_len as usize)
-        };
-        // SAFETY: CMSG_LEN only computes.
-        let payload = length.saturating_sub(unsafe { libc::CMSG_LEN(0) } as usize);
-        // SAFETY: the data follows the header, within the area.
-        let data = unsafe { libc::CMSG_DATA(item) };
-        match (level, kind) {
-            (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) if payload >= size_of::<libc::ucred>() => {
-                // SAFETY: the kernel wrote a ucred of this size here; it may be unaligned.
-                let ucred = unsafe { data.cast::<libc::ucred>().read_unaligned() };
-                received.sender = Some(Sender {
-                    pid: ucred.pid,
-                    uid: ucred.uid,
-                    gid: ucred.gid,
-                });
-            }
-            (libc::SOL_SOCKET, libc::SCM_TIMESTAMP) if payload >= size_of::<libc::timeval>() => {
-                // SAFETY: the kernel wrote a timeval of this size here; it may be unaligned.
-                let time = unsafe { data.cast::<libc::timeval>().read_unaligned() };
-                let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-                let micros = u64::try_from(time.tv_usec).unwrap_or(0);
-                received.sent_us = Some(seconds.saturating_mul(1_000_000).saturating_add(micros));
-            }
-            (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
-                for index in 0..payload / size_of::<libc::c_int>() {
-                    // SAFETY: the kernel wrote that many descriptor numbers here.
-                    let number = unsafe { data.cast::<libc::c_int>().add(index).read_unaligned() };
-                    // SAFETY: the descriptor was made by this recvmsg and belongs to nobody else.
-                    let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
-                    if received.descriptors.len() < DESCRIPTORS_MAX {
-                        received.descriptors.push(descriptor);
-                    }
-                }
-            }
-            _ => {}
-        }
-        // SAFETY: as for CMSG_FIRSTHDR; null ends the list.
-        item = unsafe { libc::CMSG_NXTHDR(header, item) };
-    }
-}
 
 /// The socket's peek offset: what the kernel lowers by each byte that is read, without going below 0.
 pub fn peek_offset(socket: BorrowedFd<'_>) -> io::Result<i32> {

@@ -61,6 +61,8 @@ pub(super) fn stream() -> io::Result<(OwnedFd, OwnedFd)> {
         SocketFlags::CLOEXEC,
         None,
     )?;
+    // From the first byte on, also of what is written before anybody reads: who wrote it.
+    sockopt::set_socket_passcred(&read, true)?;
     rustix::net::shutdown(&write, rustix::net::Shutdown::Read)?;
     Ok((read, write))
 }
