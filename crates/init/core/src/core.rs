@@ -10,7 +10,7 @@ use std::io;
 use muster_engine::event::{Action, Event, Request, What};
 use muster_engine::ids::{ActionId, Clock, RequestId, Time, UnitId};
 use muster_engine::job::{JobMode, JobVerb};
-use muster_engine::protocol::{Input, Severity};
+use muster_engine::protocol::{ActiveState, Input, Severity};
 use muster_engine::{EngineState, dep::DepKind};
 use muster_handover::FromInit;
 use muster_unit_file::fs::RealFs;
@@ -109,6 +109,8 @@ pub struct Core {
     /// Something happened since memory was last given back.
     is_untidy: bool,
     buffer: Vec<u8>,
+    /// Instances that went down and that perhaps nobody needs to know any more.
+    pub(crate) forgettable: Vec<UnitId>,
     pub(crate) safe_mode: bool,
     pub(crate) supervised: bool,
     pub(crate) ending: Option<Ending>,
@@ -222,6 +224,25 @@ impl Core {
         }
     }
 
+    /// Instances that are down, have no job and are mentioned by nobody are forgotten: a socket with `Accept=yes` would
+    /// otherwise leave one behind for each connection there ever was. What failed stays until somebody has seen it.
+    fn forget_instances(&mut self) {
+        for unit in std::mem::take(&mut self.forgettable) {
+            let Some(record) = self.engine.get(unit) else {
+                continue;
+            };
+            let is_mentioned = record.edges().iter().any(|edge| edge.theirs);
+            if record.active() != ActiveState::Inactive || record.job.is_some() || is_mentioned {
+                continue;
+            }
+            let name = record.name.clone();
+            if let Ok(name) = UnitName::new(&name) {
+                self.units.forget(&name);
+            }
+            self.push(What::Unloaded(vec![name]));
+        }
+    }
+
     /// A unit's name as a name.
     pub(crate) fn name_of(&self, unit: UnitId) -> Option<UnitName> {
         let record = self.engine.get(unit)?;
@@ -260,7 +281,17 @@ impl Core {
     /// Applies an event to the engine's state and to core's own memory.
     pub(crate) fn apply(&mut self, event: &Event) -> Vec<Action> {
         self.memory.observe(event.clock, &event.what);
+        let going: Vec<UnitId> = match &event.what {
+            What::Unloaded(names) => names.iter().filter_map(|n| self.engine.find(n)).collect(),
+            _ => Vec::new(),
+        };
         let actions = self.engine.apply(event);
+        for unit in going {
+            // Its number may be another unit's next.
+            if self.engine.get(unit).is_none() {
+                self.memory.forget(unit);
+            }
+        }
         for action in &actions {
             self.memory.follow(event.clock, action, &self.engine);
         }
@@ -317,6 +348,7 @@ impl Core {
     /// Everything that follows from what came in is done, acknowledged and handed over.
     fn settle(&mut self) -> Result<(), CoreError> {
         self.apply_queued();
+        self.forget_instances();
         self.control_settled();
         self.apply_queued();
         if let Some(failure) = self.failure.take() {

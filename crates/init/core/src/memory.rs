@@ -213,6 +213,13 @@ impl Memory {
         }
     }
 
+    /// Forgets a unit that is not known any more.
+    pub fn forget(&mut self, unit: UnitId) {
+        self.runs.remove(&unit);
+        self.watches.remove(&unit);
+        self.connections.remove(&unit);
+    }
+
     /// A job that ended lately.
     #[must_use]
     pub fn ended(&self, job: JobId) -> Option<&EndedJob> {

@@ -64,6 +64,7 @@ impl Core {
             quiet_since: Time(0),
             is_untidy: true,
             buffer: Vec::new(),
+            forgettable: Vec::new(),
             safe_mode: begun.safe_mode || options.safe_mode,
             supervised: begun.supervised,
             ending: None,

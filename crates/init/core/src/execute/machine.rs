@@ -114,6 +114,15 @@ impl Core {
 
     pub(super) fn state_changed(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
         self.control_state_changed(unit, old, new);
+        let is_instance = |name: &str| name.contains('@');
+        if new == ActiveState::Inactive
+            && self
+                .engine
+                .get(unit)
+                .is_some_and(|record| is_instance(&record.name))
+        {
+            self.forgettable.push(unit);
+        }
         if new == ActiveState::Failed {
             let Some(record) = self.engine.get(unit) else {
                 return;

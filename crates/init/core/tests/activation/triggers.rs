@@ -66,6 +66,10 @@ fn every_connection_has_an_instance_and_survives_the_manager() {
     echo(&mut four, "again");
     drop((two, four));
     rig.wait_for_property("echo.socket", "NConnections", "0");
+    poll_until(TIME, "nothing to be left of the connections", || {
+        let listed = rig.ok(&["list-units", "--all", "echo@*"]);
+        !listed.contains("echo@")
+    });
 }
 
 #[test]

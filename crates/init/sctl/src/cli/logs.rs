@@ -127,6 +127,24 @@ pub(crate) struct Logs {
     /// Read this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Vec<PathBuf>,
+    /// Have the log daemon write out everything that it was told so far.
+    #[arg(long)]
+    pub(crate) sync: bool,
+    /// Have the log daemon begin new files.
+    #[arg(long)]
+    pub(crate) rotate: bool,
+    /// Have the log daemon move what it kept in memory to the disk.
+    #[arg(long)]
+    pub(crate) flush: bool,
+    /// Remove the oldest archived files until the rest has no more than so many bytes (K, M, G, T).
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) vacuum_size: Option<String>,
+    /// Remove the oldest archived files until so many are left.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) vacuum_files: Option<u64>,
+    /// Remove archived files whose newest entry is older than this.
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) vacuum_time: Option<String>,
     /// Leave out remarks.
     #[arg(short, long)]
     pub(crate) quiet: bool,

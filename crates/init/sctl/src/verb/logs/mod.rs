@@ -9,6 +9,7 @@ mod query;
 mod source;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod walk;
 
 use std::path::PathBuf;
@@ -95,6 +96,22 @@ pub(crate) enum LogsError {
         #[source]
         source: std::io::Error,
     },
+    /// The log daemon cannot be reached.
+    #[error("Failed to reach the log daemon")]
+    NoDaemon {
+        /// Why.
+        #[source]
+        source: muster_varlink::ConnectError,
+    },
+    /// The log daemon refuses, or cannot.
+    #[error("Failed to {what}")]
+    Daemon {
+        /// What was to be done.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: muster_varlink::CallError,
+    },
     /// `ssh` cannot be run.
     #[error("Failed to run ssh")]
     Ssh {
@@ -117,6 +134,9 @@ pub(super) fn logs(
 ) -> Result<Exit, VerbError> {
     if let Some(host) = manager.host() {
         return elsewhere(host, console);
+    }
+    if upkeep::is_asked(arguments) {
+        return upkeep::carry_out(arguments, console);
     }
     let zone = if arguments.utc {
         TimeZone::UTC
