@@ -88,7 +88,7 @@ Options:
       --helper-dir DIR       where muster's helper programs are [default: beside this program]
       --console LEVEL        also write lines of this level (error, warning, notice, info, debug) to standard error
       --no-kernel-units      make no units of devices, mounts and swaps
-      --safe-mode            keep what runs, start nothing by itself, answer sctl
+      --safe-mode            do not boot by itself, keep what runs, answer sctl
   -h, --help                 print this
   -V, --version              print the version
 ";

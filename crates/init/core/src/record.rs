@@ -19,6 +19,9 @@ const HEADER: usize = 8;
 /// No single frame is larger; a length beyond it is damage.
 const MAX_FRAME: usize = 256 << 20;
 
+/// What a core writes before it tries to go on from a record. The snapshot that ends a recovery removes it.
+const ATTEMPT: &[u8] = b"attempt";
+
 /// One event of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
@@ -42,6 +45,8 @@ pub struct Recorded {
     pub engine: EngineState,
     /// Events since, in order.
     pub entries: Vec<Entry>,
+    /// How many cores tried to go on from it and did not get through.
+    pub attempts: usize,
     /// Bytes at the end that are no complete entry.
     pub torn: usize,
 }
@@ -61,6 +66,12 @@ pub enum ReadRecordError {
     /// Core's own part cannot be read.
     #[error("the manager's own memory in the record cannot be read")]
     Memory(#[source] serde_json::Error),
+    /// Core after core died of it.
+    #[error("{attempts} managers in a row did not get through what it says")]
+    Deadly {
+        /// How many.
+        attempts: usize,
+    },
     /// The engine's part cannot be read.
     #[error("the engine's state in the record cannot be read")]
     Engine(#[source] muster_engine::state::DecodeStateError),
@@ -105,6 +116,14 @@ pub fn entry(entry: &Entry, out: &mut Vec<u8>) {
     out[4..HEADER].copy_from_slice(&crc.to_le_bytes());
 }
 
+/// The mark of an attempt to go on from a record.
+#[must_use]
+pub fn attempt() -> Vec<u8> {
+    let mut out = Vec::new();
+    frame(ATTEMPT, &mut out);
+    out
+}
+
 fn to_json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("every part of the memory can be written as JSON")
 }
@@ -134,8 +153,12 @@ pub fn read(bytes: &[u8]) -> Result<Recorded, ReadRecordError> {
     let memory = serde_json::from_slice(memory).map_err(ReadRecordError::Memory)?;
     let engine = take(&mut rest).ok_or(damaged("engine's part"))?;
     let engine = EngineState::decode(engine).map_err(ReadRecordError::Engine)?;
-    let mut entries = Vec::new();
+    let (mut entries, mut attempts) = (Vec::new(), 0);
     while let Some(payload) = take(&mut rest) {
+        if payload == ATTEMPT {
+            attempts += 1;
+            continue;
+        }
         let index = entries.len();
         let entry = serde_json::from_slice(payload)
             .map_err(|source| ReadRecordError::Event { index, source })?;
@@ -145,6 +168,7 @@ pub fn read(bytes: &[u8]) -> Result<Recorded, ReadRecordError> {
         memory,
         engine,
         entries,
+        attempts,
         torn: rest.len(),
     })
 }
@@ -184,6 +208,16 @@ mod tests {
         let recorded = read(&written(5)).expect("reads");
         assert_eq!(recorded.entries, (0..5).map(some).collect::<Vec<_>>());
         assert_eq!(recorded.torn, 0);
+    }
+
+    #[test]
+    fn attempts_are_counted_and_are_no_events() {
+        let mut bytes = written(2);
+        for _ in 0..3 {
+            bytes.extend_from_slice(&attempt());
+        }
+        let recorded = read(&bytes).expect("reads");
+        assert_eq!((recorded.entries.len(), recorded.attempts), (2, 3));
     }
 
     #[test]

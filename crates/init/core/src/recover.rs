@@ -18,7 +18,10 @@ use muster_handover::{Cause, Exit};
 use muster_unit_file::name::UnitName;
 
 use crate::core::{Core, CoreError, REPLAYED};
-use crate::record::{self, Recorded};
+use crate::record::{self, ReadRecordError, Recorded};
+
+/// A record that so many cores in a row died of is not tried again: whatever it says, nobody gets through it.
+const MOST_ATTEMPTS: usize = 8;
 
 /// Descriptors that `muster-init` kept, taken one by one.
 #[derive(Debug)]
@@ -68,7 +71,14 @@ impl Core {
         exits: &[Exit],
         kept: &mut Kept,
     ) -> Result<(), CoreError> {
-        let unfinished = match record::read(bytes) {
+        self.platform
+            .append(&record::attempt())
+            .map_err(CoreError::Record)?;
+        let usable = record::read(bytes).and_then(|recorded| match recorded.attempts {
+            attempts @ MOST_ATTEMPTS.. => Err(ReadRecordError::Deadly { attempts }),
+            _ => Ok(recorded),
+        });
+        let unfinished = match usable {
             Ok(recorded) => self.replay(recorded),
             Err(error) => {
                 self.set_record_aside(bytes, &error);
@@ -106,7 +116,8 @@ impl Core {
         );
         self.say(Severity::Notice, None, &message);
         if self.safe_mode {
-            let message = "Safe mode: services are kept, nothing is started by itself. `sctl daemon-reexec` leaves it.";
+            let message = "Safe mode, because the manager crashed again and again: services are kept and looked after. `sctl daemon-reexec` \
+                           leaves it.";
             self.say(Severity::Warning, None, message);
         }
         self.write_snapshot()
@@ -240,7 +251,7 @@ impl Core {
         self.apply_queued();
     }
 
-    fn set_record_aside(&mut self, bytes: &[u8], error: &record::ReadRecordError) {
+    fn set_record_aside(&mut self, bytes: &[u8], error: &ReadRecordError) {
         let mut why = error.to_string();
         let mut source = std::error::Error::source(error);
         while let Some(inner) = source {

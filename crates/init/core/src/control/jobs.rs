@@ -90,6 +90,14 @@ impl Core {
         let wanted: SubmitCall = call.parameters.read()?;
         let mode = mode_of(&wanted.mode)?;
         let unit = self.load_for_change(&wanted.unit)?;
+        let is_missing = self.engine.find(unit.as_str()).is_none_or(|id| {
+            let record = self.engine.unit(id);
+            record.load == LoadState::NotFound && record.active().is_down()
+        });
+        if is_missing && wanted.verb == "stop" {
+            // There is nothing to do, but whoever misspelt a name wants to know.
+            return Err(Fault::no_such_unit(unit.as_str()));
+        }
         let can_reload = self.engine.find(unit.as_str()).is_some_and(|id| {
             let spec = self.engine.unit(id).spec.as_ref();
             spec.is_some_and(|spec| spec.kind.can_reload())

@@ -101,7 +101,7 @@ impl Core {
             .unwrap_or_else(|| DEFAULT_TARGET.to_owned());
         self.memory.booted = unit.as_str().into();
         if self.safe_mode {
-            let message = "Safe mode: nothing is started by itself; `sctl start` does.";
+            let message = "Safe mode: the machine is not booted by itself; `sctl start default.target` does it.";
             self.say(Severity::Warning, None, message);
         } else {
             self.want(&unit, JobVerb::Start, JobMode::Replace);

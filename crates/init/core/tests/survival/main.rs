@@ -201,6 +201,23 @@ fn many_deaths_in_a_row_are_not_seen_either() {
     }
 }
 
+/// A record that every manager dies of is given up at last, and nobody who runs is touched.
+#[test]
+fn a_deadly_record_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    let world = Rc::new(RefCell::new(World::default()));
+    live(&world, &options);
+    let before = outcome(&world);
+    for _ in 0..8 {
+        let attempt = muster_core::record::attempt();
+        let mut world = world.borrow_mut();
+        world.record.as_mut().unwrap().extend_from_slice(&attempt);
+    }
+    live(&world, &options);
+    assert_eq!(outcome(&world), before);
+}
+
 /// A state that cannot be read is rebuilt from what runs: nobody is ended, nobody is started.
 #[test]
 fn a_lost_state_touches_nobody() {

@@ -65,7 +65,7 @@ impl World {
             std::panic::panic_any(Death);
         }
         if let Some(every) = self.dies_every
-            && self.calls >= every + self.deaths * 3
+            && self.calls >= every + self.deaths * 11
         {
             self.calls = 0;
             self.deaths += 1;
@@ -184,10 +184,10 @@ impl Platform for Sim {
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.with(|world| {
-            world
-                .record
-                .as_mut()
-                .expect("a record is there before the first event")
+            let record = world.record.as_mut();
+            // One that was not there, or that a test broke, takes nothing.
+            record
+                .ok_or(io::ErrorKind::NotFound)?
                 .extend_from_slice(bytes);
             Ok(())
         })
