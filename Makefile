@@ -23,9 +23,10 @@ setup: ## install what building and testing need (a second run costs nothing)
 test: setup lint ## everything that must be green: lint, doc tests, all tests
 	cargo test --workspace --locked --doc --quiet
 ifneq ($(NEXTEST),)
-	$(STRICT) cargo nextest run --workspace --locked --no-fail-fast
+	MUSTER_LAB_PROGRAMS=$$(scripts/lab-programs) $(STRICT) cargo nextest run --workspace --locked --no-fail-fast
 else
-	$(STRICT) cargo test --workspace --locked --no-fail-fast --lib --bins --tests --examples
+	MUSTER_LAB_PROGRAMS=$$(scripts/lab-programs) $(STRICT) \
+	    cargo test --workspace --locked --no-fail-fast --lib --bins --tests --examples
 endif
 
 .PHONY: lint
