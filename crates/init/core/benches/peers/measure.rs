@@ -69,6 +69,9 @@ fn bare_spawns(count: usize) -> Outcome<Duration> {
     Ok(started.elapsed())
 }
 
+/// How long a manager is left alone before its memory is looked at.
+const REST: Duration = Duration::from_secs(3);
+
 /// Memory of a manager that has nothing to do, and of one that knows many units; and what a reload takes then.
 pub(crate) struct Loaded {
     pub(crate) idle: u64,
@@ -78,11 +81,11 @@ pub(crate) struct Loaded {
 }
 
 pub(crate) fn loaded(manager: &Manager, count: usize) -> Outcome<Loaded> {
-    let idle = manager.resident_bytes(&manager.boot(None)?)?;
+    let idle = resident_at_rest(manager, &manager.boot(None)?)?;
     let workload = workload::loaded(count);
     let machine = manager.boot(Some(&workload))?;
     manager.timed(&machine, &["start", workload.target])?;
-    let loaded = manager.resident_bytes(&machine)?;
+    let loaded = resident_at_rest(manager, &machine)?;
     let reload = (0..3)
         .map(|_| manager.timed(&machine, &["daemon-reload"]))
         .collect::<Outcome<Vec<_>>>()?;
@@ -97,6 +100,12 @@ pub(crate) fn loaded(manager: &Manager, count: usize) -> Outcome<Loaded> {
         reload: reload.into_iter().min().unwrap_or_default(),
         reload_changed,
     })
+}
+
+/// Memory of a manager to which nothing has happened for a while: what a machine pays for as long as it is up.
+fn resident_at_rest(manager: &Manager, machine: &Machine) -> Outcome<u64> {
+    std::thread::sleep(REST);
+    manager.resident_bytes(machine)
 }
 
 /// The median time from killing a daemon to the next one running.

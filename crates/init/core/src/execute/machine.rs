@@ -204,10 +204,26 @@ impl Core {
     /// Hands the machine to `muster-init` to be ended.
     pub(crate) fn end_machine(&mut self, how: ShutdownKind<'_>) {
         self.feed_logs();
+        self.remove_empty_slices();
         // Without init nobody could end the machine; the loop finds the broken link by itself.
         let _ = self.platform.flush();
         if self.platform.shutdown(how).is_ok() {
             self.ending = Some(Ending::Shutdown);
+        }
+    }
+
+    /// A supervisor leaves no groups behind in the tree of another init.
+    fn remove_empty_slices(&mut self) {
+        let slices = self.engine.units().map(|(unit, _)| unit);
+        let mut paths: Vec<Box<str>> = slices
+            .filter(|unit| self.engine.unit(*unit).name.ends_with(".slice"))
+            .map(|unit| self.cgroup_of(unit))
+            .filter(|path| !path.is_empty())
+            .collect();
+        // What lies deepest goes first; one that still has processes stays for muster-init to end them.
+        paths.sort_by_key(|path| std::cmp::Reverse(path.len()));
+        for path in paths {
+            self.platform.remove_cgroup(&path);
         }
     }
 
