@@ -202,7 +202,9 @@ mod tests {
 
     #[test]
     fn failure_names_the_programs_and_shows_what_cargo_said() {
-        let failed = Binaries::build(Build::Test, &[("no-such-package", "no-such")], &[]);
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let programs = [("no-such-package", "no-such")];
+        let failed = Binaries::build_in(&workspace, &target_folder(), Build::Test, &programs, &[]);
         let error = failed.map(drop).unwrap_err();
         assert_eq!(error.to_string(), "cannot build [\"no-such\"]");
         let source = std::error::Error::source(&error).unwrap().to_string();
