@@ -512,7 +512,11 @@ fn no_connection_is_lost_while_sockets_are_taken_over() {
             })
         });
         let mut served = 0u32;
-        for round in 0..200 {
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        let mut round = 0;
+        // On a busy machine the callers may come late.
+        while round < 200 || (served <= 100 && std::time::Instant::now() < until) {
+            round += 1;
             if round % 2 == 0 {
                 config.listen.reverse();
             }
