@@ -40,6 +40,12 @@ for round in $(seq 500); do
 done
 systemd-cat -t stream -p notice cat "$text"
 python3 "$clients"
+# journald answers a request to synchronise before it has looked at all of its sockets.
+said() { journalctl -q -D /run/log/journal -o cat "_TRANSPORT=$1" -n 5 2>/dev/null | grep -aq "$2"; }
+for round in $(seq 300); do
+    said syslog "the last" && said journal "the last" && said stdout "the end" && break
+    sleep 0.05
+done
 journalctl --sync
 journalctl --rotate
 cp -r /run/log/journal/. "$out"
@@ -67,6 +73,7 @@ for datagram in [
     b"<13>Feb  3 04:05:06 host tag: five words",
     "<13>tag: \u00fcml\u00e4ut \u2713".encode(),
     b"<13>tag: \xff\xfe",
+    b"<13>tag: the last",
 ]:
     syslog.send(datagram)
 native = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -83,6 +90,7 @@ for datagram in [
     b"PRIORITY=3\nNOTHING=to say\n",
     b"MESSAGE=bad priority\nPRIORITY=high\n",
     b"MESSAGE=no newline at the end",
+    b"MESSAGE=the last\n",
 ]:
     native.send(datagram)
 "##;
