@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::guest::Guest;
-use crate::machine::{Binaries, BinariesError, Build, Machine, MachineBuilder, MachineError};
+use crate::machine::{
+    Binaries, BinariesError, Build, Machine, MachineBuilder, MachineError, MachineProcess,
+};
 
 /// What `sctl` speaks to.
 pub const CONTROL_SOCKET: &str = "/run/muster/io.muster.Manager";
@@ -75,6 +77,16 @@ pub fn boot(builder: &MachineBuilder, within: Duration) -> Result<Machine, Machi
     machine.wait_for_path(CONTROL_SOCKET, within)?;
     machine.run_within(within, ["sctl", "is-system-running", "--wait"])?;
     Ok(machine)
+}
+
+/// The manager that runs in a machine, if one does. A process that it is making still has its name, but is in the group of its
+/// unit already.
+pub fn manager(machine: &Machine) -> Result<Option<MachineProcess>, MachineError> {
+    let mut managers = machine.processes()?;
+    managers.retain(|process| {
+        process.name == "muster-core" && !process.zombie && !process.cgroup.contains(".slice")
+    });
+    Ok(managers.pop())
 }
 
 /// A guest with a kernel of its own that boots into Muster, with the host's `/usr` read-only and, in `/usr/lib/muster`,

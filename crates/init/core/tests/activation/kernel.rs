@@ -47,7 +47,7 @@ fn a_storm_of_mounts_does_not_keep_the_manager_busy() {
     muster_lab::require!(Root);
     const MOUNTS: usize = 10_000;
     let rig = Rig::boot(|b| b);
-    let before = rig.core().cpu_time().unwrap();
+    let before = rig.core().expect("a manager").cpu_time().unwrap();
     in_namespace_of(rig.host_pid(), || {
         std::fs::create_dir("/run/storm").unwrap();
         let flags = MountFlags::empty();
@@ -68,7 +68,7 @@ fn a_storm_of_mounts_does_not_keep_the_manager_busy() {
     let mounted = rig.read("/proc/1/mountinfo").unwrap();
     let times = mounted.matches(&format!(" /run/storm/p{MOUNTS} ")).count();
     assert_eq!(times, 1, "it was mounted once more");
-    let cost = rig.core().cpu_time().unwrap() - before;
+    let cost = rig.core().expect("a manager").cpu_time().unwrap() - before;
     println!("{MOUNTS} mounts cost the manager {cost:?} of CPU");
     // Without optimisation, an order of magnitude more.
     let limit = if cfg!(debug_assertions) { 1000 } else { 100 };

@@ -63,21 +63,19 @@ impl Rig {
         poll_until(TIME, &what, || self.property(unit, name) == value);
     }
 
-    pub(crate) fn core(&self) -> MachineProcess {
-        let mut processes = self.processes().unwrap();
-        processes.retain(|process| process.name == "muster-core" && !process.zombie);
-        assert_eq!(processes.len(), 1, "{processes:?}");
-        processes.remove(0)
+    pub(crate) fn core(&self) -> Option<MachineProcess> {
+        muster_lab::muster::manager(self).unwrap()
     }
 
     /// Kills the manager and waits until another one answers.
     pub(crate) fn kill_core(&self) {
-        let core = self.core();
+        let core = self.core().expect("a manager");
         let pid = Pid::from_raw(core.host_pid).unwrap();
         kill_process(pid, Signal::KILL).unwrap();
         poll_until(TIME, "another manager to answer", || {
             let answers = self.sctl(&["is-system-running"]);
-            !answers.stdout.trim().is_empty() && self.core().host_pid != core.host_pid
+            !answers.stdout.trim().is_empty()
+                && self.core().is_some_and(|new| new.host_pid != core.host_pid)
         });
     }
 

@@ -117,7 +117,7 @@ fn paths_start_units_also_by_what_happens_while_the_manager_is_away() {
     fs::create_dir(rig.path("/run/d")).unwrap();
     rig.write("/run/d/file", "1").unwrap();
     changed(1);
-    let core = rig.core();
+    let core = rig.core().expect("a manager");
     let pid = rustix::process::Pid::from_raw(core.host_pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
     rig.write("/run/d/file", "2").unwrap();

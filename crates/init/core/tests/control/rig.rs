@@ -7,7 +7,7 @@ use muster_control::manager::{
     Empty, ListUnitsCall, ListUnitsReply, MachineStatus, SubmitCall, SubmitReply, UnitCall,
     UnitRow, UnitStatus, WaitWhat, method,
 };
-use muster_lab::machine::{Build, Machine, MachineBuilder};
+use muster_lab::machine::{Build, Machine, MachineBuilder, MachineProcess};
 use muster_lab::muster;
 use muster_varlink::{CallError, Client};
 use serde::Serialize;
@@ -51,6 +51,11 @@ impl Rig {
 
     pub(crate) fn socket(&self) -> std::path::PathBuf {
         self.machine.path(muster::CONTROL_SOCKET)
+    }
+
+    pub(crate) fn manager(&self) -> MachineProcess {
+        let manager = muster::manager(&self.machine).expect("a list of processes");
+        manager.expect("a manager")
     }
 
     pub(crate) fn client(&self) -> Client {

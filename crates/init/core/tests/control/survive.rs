@@ -11,11 +11,7 @@ use crate::rig::Rig;
 
 fn kill_core(rig: &Rig) {
     let recoveries = rig.machine_status().recoveries;
-    let processes = rig.processes().expect("a list");
-    let core = processes
-        .iter()
-        .find(|process| process.name == "muster-core")
-        .expect("a manager");
+    let core = rig.manager();
     kill_process(Pid::from_raw(core.host_pid).expect("a pid"), Signal::KILL)
         .expect("it can be killed");
     rig.until("the manager is back", |rig| {
@@ -101,11 +97,7 @@ fn clients_that_connect_while_the_manager_is_away_are_served() {
     let Some(rig) = Rig::boot(test, |machine| machine) else {
         return;
     };
-    let processes = rig.processes().unwrap();
-    let core = processes
-        .iter()
-        .find(|process| process.name == "muster-core")
-        .unwrap();
+    let core = rig.manager();
     let socket = rig.socket();
     let asker = std::thread::spawn(move || {
         let mut answered = 0;

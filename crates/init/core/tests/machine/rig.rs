@@ -100,11 +100,9 @@ impl Rig {
         processes.remove(0)
     }
 
-    /// The core that runs, if one does: a process that it is making still has its name, but is in its unit's group already.
+    /// The core that runs, if one does.
     pub(crate) fn core(&self) -> Option<MachineProcess> {
-        let mut cores = self.named("muster-core");
-        cores.retain(|process| !process.cgroup.contains(".slice"));
-        cores.pop()
+        muster_lab::muster::manager(self).unwrap()
     }
 
     /// Waits until a core runs that is not `old`, and answers. Says how long that took.
