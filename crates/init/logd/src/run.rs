@@ -1,13 +1,16 @@
 //! From the command line to the running daemon.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
+use clap::Parser as _;
 use thiserror::Error;
 
 use crate::config::Config;
 use crate::daemon::{Daemon, DaemonError, Setup};
 use crate::options::Options;
 use crate::origin::{Host, ReadHostError};
+use crate::recorder::chain;
 use crate::sockets::{OpenSocketError, Sockets, open_datagram, open_listener};
 
 /// Where configuration is looked for; the first file that exists counts.
@@ -25,6 +28,20 @@ pub enum RunError {
     /// The daemon itself.
     #[error("the log daemon cannot go on")]
     Daemon(#[source] DaemonError),
+}
+
+/// The program: reads the command line, runs, and says why it ended if that was not asked for.
+pub fn program() -> ExitCode {
+    muster_fault::init(&[crate::faults::FAULT_POINTS, muster_journal::FAULT_POINTS]);
+    match run(Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // In one write: the kernel's log takes each as a message.
+            let text = format!("muster-logd: {}\n", chain(&error));
+            eprint!("{text}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Runs the daemon until a signal ends it.
