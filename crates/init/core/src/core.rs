@@ -7,7 +7,7 @@ mod signals;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 
-use muster_engine::event::{Action, Event, Request, What};
+use muster_engine::event::{Action, Event, LoadState, Request, What};
 use muster_engine::ids::{ActionId, Clock, RequestId, Time, UnitId};
 use muster_engine::job::{JobMode, JobVerb};
 use muster_engine::protocol::{ActiveState, Input, Severity};
@@ -99,7 +99,7 @@ pub struct Core {
     /// Which unit a watched cgroup belongs to.
     pub(crate) cgroups: HashMap<Box<str>, UnitId>,
     /// Recorded, not yet applied.
-    queue: VecDeque<(Option<ActionId>, Event)>,
+    queue: VecDeque<Event>,
     /// The action that is being carried out: what it pushes is its outcome.
     cause: Option<ActionId>,
     done: ActionId,
@@ -142,7 +142,7 @@ impl Core {
             entropy: self.platform.chance(),
             what,
         };
-        let mut entry = Entry {
+        let entry = Entry {
             done: self.done,
             cause: self.cause,
             event,
@@ -159,7 +159,7 @@ impl Core {
             self.buffer = Vec::new();
         }
         muster_fault::hit(RECORDED);
-        self.queue.push_back((entry.cause.take(), entry.event));
+        self.queue.push_back(entry.event);
     }
 
     /// Something for a unit's type.
@@ -189,9 +189,7 @@ impl Core {
 
     /// Loads a unit that the engine does not know, or knows only by name.
     pub(crate) fn ensure_loaded(&mut self, unit: &str) {
-        use muster_engine::event::LoadState;
-        let known = self.engine.find(unit).map(|id| self.engine.unit(id).load);
-        if matches!(known, Some(load) if !matches!(load, LoadState::Stub | LoadState::NotFound)) {
+        if has_files(&self.engine, unit) {
             return;
         }
         let Ok(name) = UnitName::new(unit) else {
@@ -204,12 +202,7 @@ impl Core {
     pub(crate) fn load(&mut self, names: impl IntoIterator<Item = UnitName>) {
         self.list_mounts();
         let engine = &self.engine;
-        let known = |name: &UnitName| {
-            use muster_engine::event::LoadState;
-            engine.find(name.as_str()).is_some_and(|id| {
-                !matches!(engine.unit(id).load, LoadState::Stub | LoadState::NotFound)
-            })
-        };
+        let known = |name: &UnitName| has_files(engine, name.as_str());
         let loaded = self.units.load(names, known);
         if !loaded.is_empty() {
             let from_kernel = crate::execute::activation::from_kernel(&loaded);
@@ -261,7 +254,7 @@ impl Core {
 
     /// Applies what is queued and carries out what follows, until nothing is left.
     pub(crate) fn apply_queued(&mut self) {
-        while let Some((_, event)) = self.queue.pop_front() {
+        while let Some(event) = self.queue.pop_front() {
             let actions = self.apply(&event);
             for action in &actions {
                 self.carry_out(action);
@@ -412,7 +405,7 @@ impl Core {
         match ready.token {
             Token::Init => self.hear_init()?,
             Token::Notify => self.hear_notifications(),
-            Token::Control | Token::Client(_) => self.control_ready(ready),
+            Token::Control => self.control_ready(ready),
             Token::Cgroups => self.look_at_cgroups(),
             Token::Feed => self.feed_logs(),
             _ => self.activation_ready(ready),
@@ -440,4 +433,10 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// Whether the engine knows more of a unit than its name.
+fn has_files(engine: &EngineState, unit: &str) -> bool {
+    let load = engine.find(unit).map(|id| engine.unit(id).load);
+    load.is_some_and(|load| !matches!(load, LoadState::Stub | LoadState::NotFound))
 }

@@ -2,14 +2,14 @@
 
 pub(crate) mod activation;
 pub(crate) mod cgroups;
-mod machine;
+pub(crate) mod machine;
 mod notifications;
 pub(crate) mod process;
 pub(crate) mod stored;
 
 use muster_engine::event::{Action, Do, What};
 use muster_engine::ids::{ActionId, InvocationId, UnitId};
-use muster_engine::protocol::{Input, Output, Severity};
+use muster_engine::protocol::{Output, Severity};
 use muster_unit_file::name::UnitName;
 
 use crate::core::Core;
@@ -84,7 +84,7 @@ impl Core {
             | Output::StopTriggered
             | Output::Trigger { connection: None }
             | Output::Log(..) => {}
-            other => self.activate(action, unit, invocation, other),
+            other => self.activate(unit, other),
         }
     }
 
@@ -107,10 +107,5 @@ impl Core {
     /// A process that belongs to a unit from now on.
     pub(crate) fn own_process(&mut self, unit: UnitId, pid: u32) {
         self.processes.insert(pid, unit);
-    }
-
-    /// A unit's type could not be given what it asked for.
-    pub(crate) fn tell_gone(&mut self, unit: UnitId) {
-        self.tell(unit, Input::CgroupEmpty);
     }
 }

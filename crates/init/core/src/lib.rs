@@ -1,7 +1,8 @@
 //! `muster-core`: the service manager that runs, recovers and explains itself.
 //!
 //! The engine ([`muster_engine`]) decides; this crate is its hands and its memory. One thread, one epoll loop, no async
-//! runtime. Every system call is behind [`platform::Platform`].
+//! runtime. What happens between an input and its outcome is behind [`platform::Platform`], so that tests can let the manager
+//! die in any of its calls; activation and the control socket make their own, in crates of their own.
 //!
 //! ```text
 //!   muster-init ---exits, signals, kept descriptors---> +---------------------------------------------+
@@ -25,7 +26,8 @@
 //!
 //! # Invariants
 //! - Nothing is done that is not recorded first; what is recorded twice is done once.
-//! - No call blocks: descriptors are non-blocking, files are small and local, everything slow is a process of its own.
+//! - Nothing waits for long: descriptors are non-blocking, files are small and local, everything slow is a process of its own.
+//!   What does wait is bounded: generators at boot (90 s) and at a reload (1 s), freezing a unit (2 s).
 //! - A unit's processes are in its cgroup and in a session of their own; they are children of `muster-init`.
 //!
 //! # Deliberately absent

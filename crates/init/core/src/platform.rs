@@ -1,7 +1,9 @@
-//! Everything that core asks of the system, behind one trait.
+//! What core asks of the system on the way from an input to its outcome, behind one trait: clocks, waiting, the record,
+//! `muster-init`, processes, cgroups, the log daemon.
 //!
 //! [`real::RealPlatform`] makes the system calls; tests put a simulated machine in its place and let it die at any moment.
-//! Methods are small and do one thing; none of them decides.
+//! Methods are small and do one thing; none of them decides. What `muster-activation` and the control socket do by
+//! themselves (sockets, inotify, tables of the kernel, clients) is not behind it.
 
 pub mod real;
 mod token;
@@ -90,6 +92,11 @@ pub trait Platform {
     /// # Errors
     /// If the record cannot take it: nothing may be done then.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts the record off behind so many bytes: what follows is no entry, and would hide all that is added behind it.
+    ///
+    /// # Errors
+    /// If it cannot be cut.
+    fn cut_record(&mut self, length: usize) -> io::Result<()>;
     /// Puts a new record in the place of the old one, as a whole.
     ///
     /// # Errors
@@ -227,11 +234,6 @@ pub trait Platform {
     fn usage(&self, path: &str) -> Usage;
     /// How often the kernel killed for memory in a cgroup.
     fn oom_kills(&self, path: &str) -> u64;
-    /// Writes an attribute of a cgroup.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    fn set_cgroup(&mut self, path: &str, attribute: &str, value: &str) -> io::Result<()>;
     /// unified, hybrid, legacy or none; and where the tree's root is in the file system.
     fn cgroup_tree(&self) -> (&'static str, PathBuf);
 }

@@ -18,6 +18,7 @@ use muster_handover::{Cause, Exit};
 use muster_unit_file::name::UnitName;
 
 use crate::core::{Core, CoreError, REPLAYED};
+use crate::execute::machine::is_instance;
 use crate::record::{self, ReadRecordError, Recorded};
 
 /// A record that so many cores in a row died of is not tried again: whatever it says, nobody gets through it.
@@ -71,20 +72,25 @@ impl Core {
         exits: &[Exit],
         kept: &mut Kept,
     ) -> Result<(), CoreError> {
-        self.platform
-            .append(&record::attempt())
-            .map_err(CoreError::Record)?;
         let usable = record::read(bytes).and_then(|recorded| match recorded.attempts {
             attempts @ MOST_ATTEMPTS.. => Err(ReadRecordError::Deadly { attempts }),
             _ => Ok(recorded),
         });
-        let unfinished = match usable {
-            Ok(recorded) => self.replay(recorded),
+        let (unfinished, outcome) = match usable {
+            Ok(recorded) => {
+                if recorded.torn > 0 {
+                    let whole = bytes.len() - recorded.torn;
+                    self.platform.cut_record(whole).map_err(CoreError::Record)?;
+                }
+                let attempt = record::attempt();
+                self.platform.append(&attempt).map_err(CoreError::Record)?;
+                (self.replay(recorded), "all units are as they were")
+            }
             Err(error) => {
                 self.set_record_aside(bytes, &error);
                 self.write_snapshot()?;
                 self.rebuild();
-                Vec::new()
+                (Vec::new(), "units were found again by their processes")
             }
         };
         muster_fault::hit(REPLAYED);
@@ -106,14 +112,17 @@ impl Core {
         self.platform.adopted();
         self.apply_queued();
         self.watch_again();
+        // Which instances were to be forgotten is not recorded: they are those that can be.
+        let instances = self
+            .engine
+            .units()
+            .filter(|(_, record)| is_instance(&record.name));
+        self.forgettable = instances.map(|(unit, _)| unit).collect();
         if !self.memory.boot_asked {
             self.boot();
             self.apply_queued();
         }
-        let message = format!(
-            "The manager {}; all units are as they were.",
-            self.memory.last_recovery
-        );
+        let message = format!("The manager {}; {outcome}.", self.memory.last_recovery);
         self.say(Severity::Notice, None, &message);
         if self.safe_mode {
             let message = "Safe mode, because the manager crashed again and again: services are kept and looked after. `sctl daemon-reexec` \

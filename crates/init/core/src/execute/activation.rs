@@ -24,7 +24,7 @@ use std::os::fd::BorrowedFd;
 use muster_activation::conditions::ConditionHost;
 use muster_activation::generators::GeneratorRun;
 use muster_engine::event::LoadedUnit;
-use muster_engine::ids::{ActionId, InvocationId, Time, UnitId};
+use muster_engine::ids::{Time, UnitId};
 use muster_engine::protocol::{Input, Output, Severity};
 
 use super::stored::StoredTable;
@@ -114,13 +114,7 @@ fn chain(error: &dyn Error) -> String {
 
 impl Core {
     /// Does what a unit asked for, where it is about activation.
-    pub(super) fn activate(
-        &mut self,
-        _action: ActionId,
-        unit: UnitId,
-        _invocation: InvocationId,
-        output: &Output,
-    ) {
+    pub(super) fn activate(&mut self, unit: UnitId, output: &Output) {
         match output {
             Output::OpenSockets => self.open_sockets(unit),
             Output::CloseSockets => self.close_sockets(unit),

@@ -92,7 +92,7 @@ impl Core {
         if let Err(error) = made {
             let message = format!("Cannot make its cgroup {path}: {error}");
             self.say(Severity::Error, Some(unit), &message);
-            return self.tell_gone(unit);
+            return self.tell(unit, Input::CgroupEmpty);
         }
         if matches!(self.machine_of(unit), Some(Machine::Scope(_))) {
             self.attach_scope(unit, &path);
@@ -109,7 +109,7 @@ impl Core {
             Err(error) => {
                 let message = format!("Cannot move processes into its cgroup {path}: {error}");
                 self.say(Severity::Error, Some(unit), &message);
-                self.tell_gone(unit);
+                self.tell(unit, Input::CgroupEmpty);
             }
         }
     }

@@ -114,7 +114,6 @@ impl Core {
 
     pub(super) fn state_changed(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
         self.control_state_changed(unit, old, new);
-        let is_instance = |name: &str| name.contains('@');
         if new == ActiveState::Inactive
             && self
                 .engine
@@ -247,4 +246,9 @@ impl Core {
         self.control_reloaded();
         done
     }
+}
+
+/// Whether a name is that of a template's instance.
+pub(crate) fn is_instance(name: &str) -> bool {
+    name.contains('@')
 }

@@ -41,7 +41,7 @@ impl Core {
             return self.say(Severity::Debug, Some(unit), &message);
         }
         if let Some(pid) = notification.main_pid
-            && !self.accept_main(unit, pid)
+            && self.main_process(unit, pid).is_none()
         {
             let message =
                 format!("Process {pid} is not of this unit and does not become its main process.");
@@ -89,12 +89,8 @@ impl Core {
         }
     }
 
-    /// A process that a unit calls its main process. It must be of the unit; from now on its end counts.
-    pub(crate) fn accept_main(&mut self, unit: UnitId, pid: u32) -> bool {
-        self.main_process(unit, pid).is_some()
-    }
-
-    /// The same, as the engine wants to know it.
+    /// A process that a unit calls its main process, as the engine wants to know it. It must be of the unit; from now on its
+    /// end counts.
     pub(crate) fn main_process(&mut self, unit: UnitId, pid: u32) -> Option<Process> {
         let facts = self.platform.process(pid)?;
         let own = self.cgroup_of(unit);

@@ -26,7 +26,7 @@ use crate::options::Options;
 /// Events taken in one go.
 const BATCH: usize = 64;
 
-/// Every system call that core makes.
+/// The system calls themselves.
 #[derive(Debug)]
 pub struct RealPlatform {
     epoll: OwnedFd,
@@ -234,6 +234,10 @@ impl Platform for RealPlatform {
         init::append(self.record.as_ref(), bytes)
     }
 
+    fn cut_record(&mut self, length: usize) -> io::Result<()> {
+        init::cut(self.record.as_ref(), length)
+    }
+
     fn replace_record(&mut self, bytes: &[u8]) -> io::Result<()> {
         let fd = init::new_record(bytes)?;
         self.link
@@ -417,12 +421,6 @@ impl Platform for RealPlatform {
         let path = cgroups::path(path).ok();
         path.and_then(|path| self.tree.oom_kills(&path))
             .unwrap_or(0)
-    }
-
-    fn set_cgroup(&mut self, path: &str, attribute: &str, value: &str) -> io::Result<()> {
-        self.tree
-            .set(&cgroups::path(path)?, attribute, value)
-            .map_err(io::Error::other)
     }
 
     fn cgroup_tree(&self) -> (&'static str, PathBuf) {

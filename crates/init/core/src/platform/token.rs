@@ -9,10 +9,8 @@ pub enum Token {
     Init,
     /// The socket for sd_notify.
     Notify,
-    /// Somebody connects to the control socket.
+    /// The control socket or one of its clients.
     Control,
-    /// A client of the control socket, by number.
-    Client(u32),
     /// One cgroup or more may be empty.
     Cgroups,
     /// The feed to `muster-logd` has room.
@@ -33,10 +31,6 @@ pub enum Token {
     Generator(u32),
     /// A listening socket of a unit, by its place among the unit's.
     Listen(UnitId, u8),
-    /// An automount point of a unit.
-    Automount(UnitId),
-    /// A kept descriptor of a unit: its other end hung up.
-    Stored(UnitId, u16),
 }
 
 impl Token {
@@ -50,7 +44,6 @@ impl Token {
             Self::Init => of(1, 0, 0),
             Self::Notify => of(2, 0, 0),
             Self::Control => of(3, 0, 0),
-            Self::Client(number) => of(4, number, 0),
             Self::Cgroups => of(5, 0, 0),
             Self::Feed => of(6, 0, 0),
             Self::Paths => of(7, 0, 0),
@@ -61,22 +54,18 @@ impl Token {
             Self::BusWatch => of(12, 0, 0),
             Self::Generator(number) => of(13, number, 0),
             Self::Listen(unit, index) => of(14, unit.0, index.into()),
-            Self::Automount(unit) => of(15, unit.0, 0),
-            Self::Stored(unit, index) => of(16, unit.0, index.into()),
         }
     }
 
     /// From what [`Token::to_bits`] gave.
     #[must_use]
     pub fn from_bits(bits: u64) -> Option<Self> {
-        let [high0, high1, high2, high3, low0, low1, _, kind] = bits.to_le_bytes();
+        let [high0, high1, high2, high3, low, _, _, kind] = bits.to_le_bytes();
         let high = u32::from_le_bytes([high0, high1, high2, high3]);
-        let low = u16::from_le_bytes([low0, low1]);
         Some(match kind {
             1 => Self::Init,
             2 => Self::Notify,
             3 => Self::Control,
-            4 => Self::Client(high),
             5 => Self::Cgroups,
             6 => Self::Feed,
             7 => Self::Paths,
@@ -86,9 +75,7 @@ impl Token {
             11 => Self::ClockChange,
             12 => Self::BusWatch,
             13 => Self::Generator(high),
-            14 => Self::Listen(UnitId(high), low0),
-            15 => Self::Automount(UnitId(high)),
-            16 => Self::Stored(UnitId(high), low),
+            14 => Self::Listen(UnitId(high), low),
             _ => return None,
         })
     }
@@ -105,7 +92,6 @@ mod tests {
             Token::Init,
             Token::Notify,
             Token::Control,
-            Token::Client(u32::MAX),
             Token::Cgroups,
             Token::Feed,
             Token::Paths,
@@ -116,8 +102,6 @@ mod tests {
             Token::BusWatch,
             Token::Generator(7),
             Token::Listen(unit, 255),
-            Token::Automount(unit),
-            Token::Stored(unit, 65_535),
         ];
         for token in all {
             assert_eq!(Token::from_bits(token.to_bits()), Some(token));

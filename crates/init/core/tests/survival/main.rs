@@ -102,7 +102,10 @@ fn live(world: &Rc<RefCell<World>>, options: &Options) -> usize {
             Ok(Err(CoreError::Wait(_))) => return life,
             Ok(Ok(())) if world.borrow().ended => return life,
             Ok(other) => panic!("the manager ended by itself: {other:?}"),
-            Err(payload) => assert!(payload.is::<Death>(), "the manager panicked"),
+            Err(payload) => {
+                assert!(payload.is::<Death>(), "the manager panicked");
+                world.borrow_mut().dead();
+            }
         }
     }
     panic!("the manager never came to rest");
@@ -196,6 +199,27 @@ fn many_deaths_in_a_row_are_not_seen_either() {
     for step in [7, 11, 17, 23, 37, 53] {
         let world = Rc::new(RefCell::new(World::default()));
         world.borrow_mut().dies_every = Some(step * 4 + 1);
+        live(&world, &options);
+        assert_eq!(outcome(&world), expected, "death at every {step}th moment");
+    }
+}
+
+/// Half an entry at the end of the record is cut off: what the next manager records behind it is not hidden by it.
+#[test]
+fn a_torn_end_of_the_record_hides_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    quiet_deaths();
+    let untouched = Rc::new(RefCell::new(World::default()));
+    live(&untouched, &options);
+    let expected = outcome(&untouched);
+    for step in [29, 41, 67, 101, 149] {
+        let world = Rc::new(RefCell::new(World::default()));
+        {
+            let mut world = world.borrow_mut();
+            world.dies_every = Some(step);
+            world.tears = true;
+        }
         live(&world, &options);
         assert_eq!(outcome(&world), expected, "death at every {step}th moment");
     }

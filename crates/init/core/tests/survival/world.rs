@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) dies_every: Option<u64>,
     deaths: u64,
     pub(crate) adopted: bool,
+    /// The manager dies in the middle of writing, too: half an entry is left behind.
+    pub(crate) tears: bool,
     /// Once nothing happens any more, the manager is asked to end.
     pub(crate) then_ends: bool,
     asked: bool,
@@ -70,6 +72,13 @@ impl World {
             self.calls = 0;
             self.deaths += 1;
             std::panic::panic_any(Death);
+        }
+    }
+
+    /// What a death leaves of the record.
+    pub(crate) fn dead(&mut self) {
+        if let (true, Some(record)) = (self.tears, &mut self.record) {
+            record.extend_from_slice(&[200, 0, 0, 0, 1, 2, 3, 4, b'{']);
         }
     }
 
@@ -189,6 +198,14 @@ impl Platform for Sim {
             record
                 .ok_or(io::ErrorKind::NotFound)?
                 .extend_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    fn cut_record(&mut self, length: usize) -> io::Result<()> {
+        self.with(|world| {
+            let record = world.record.as_mut();
+            record.ok_or(io::ErrorKind::NotFound)?.truncate(length);
             Ok(())
         })
     }
@@ -409,10 +426,6 @@ impl Platform for Sim {
 
     fn oom_kills(&self, _: &str) -> u64 {
         0
-    }
-
-    fn set_cgroup(&mut self, _: &str, _: &str, _: &str) -> io::Result<()> {
-        Ok(())
     }
 
     fn cgroup_tree(&self) -> (&'static str, PathBuf) {

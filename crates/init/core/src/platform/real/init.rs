@@ -43,6 +43,14 @@ pub(super) fn append(record: Option<&OwnedFd>, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Leaves only the first bytes. The descriptor appends, so what is written next stands right behind them.
+pub(super) fn cut(record: Option<&OwnedFd>, length: usize) -> io::Result<()> {
+    let fd = record.ok_or(io::ErrorKind::NotFound)?;
+    let length = u64::try_from(length).map_err(io::Error::other)?;
+    rustix::fs::ftruncate(fd, length)?;
+    Ok(())
+}
+
 /// Writes what cannot be understood into the runtime folder.
 pub(super) fn set_aside(runtime: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     for number in 1..=MOST_SET_ASIDE {
