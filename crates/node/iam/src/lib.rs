@@ -1,0 +1,1 @@
+//! The identity manager: who a node is, its keys and certificates, provisioning, permissions.

@@ -1,0 +1,1 @@
+//! Images on a node: a content-addressed store that is whole after a power cut, and the ways into it.

@@ -1,0 +1,1 @@
+//! From the wanted set of instances to the running one.

@@ -1,0 +1,1 @@
+//! What instances may do, per functional server, proven by a secret.

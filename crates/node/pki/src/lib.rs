@@ -1,0 +1,1 @@
+//! A small certificate authority for those who have no cloud.

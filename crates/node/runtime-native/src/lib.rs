@@ -1,0 +1,1 @@
+//! Instances as sandboxed programs of the host, without an OCI runtime.

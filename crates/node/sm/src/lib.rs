@@ -1,0 +1,1 @@
+//! The Service Manager of a node.

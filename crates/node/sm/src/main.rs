@@ -1,0 +1,3 @@
+//! The Service Manager of a node.
+
+fn main() {}
