@@ -182,3 +182,6 @@ impl Manifest {
             .chain(&self.layers)
     }
 }
+
+#[cfg(test)]
+mod tests;

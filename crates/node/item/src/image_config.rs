@@ -123,3 +123,6 @@ fn read_port(key: &str, at: &At<'_>) -> Result<ExposedPort, ReadDocumentError> {
         protocol: protocol.parse().map_err(refuse)?,
     })
 }
+
+#[cfg(test)]
+mod tests;

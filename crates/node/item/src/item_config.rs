@@ -349,3 +349,6 @@ fn read_permissions(
     }
     Ok(servers)
 }
+
+#[cfg(test)]
+mod tests;
