@@ -1,1 +1,76 @@
 //! From the wanted set of instances to the running one.
+//!
+//! The controller says which instances a node shall run; the init system runs them. Between the two stands the launcher: it
+//! gets images, starts, stops and replaces instances in the right order, notices when they fail, goes back to the version
+//! that worked, and says how everything is. It goes on without a controller, and after its own death it takes over what runs.
+//!
+//! # Entry points
+//! * [`Launcher::start`] recovers from the database, adopts what runs and starts the one task. [`Launcher`] is the handle:
+//!   [`update`](Launcher::update), [`override_env`](Launcher::override_env), [`controller`](Launcher::controller),
+//!   [`snapshot`](Launcher::snapshot).
+//! * [`Reports`] is what comes out: changed statuses as they happen, and one whole set when an update has settled.
+//! * [`seams`] are the parts of the Service Manager that the launcher uses: images, permissions, network, resources.
+//!
+//! # How it decides
+//! [`decide::Decider`] is pure: an event and the time go in, a [`decide::Step`] comes out, which first is written to the
+//! database and then carried out. Decisions do not follow events but facts: after each event every instance is looked at, and
+//! what it *has* (nothing, a start under way, a run, a stop under way) is moved one step towards what it *wants*. A new set
+//! that arrives in the middle of another therefore needs no queue: it is the new goal at once, and no download that hangs
+//! holds it up.
+//!
+//! | has | wants the same | wants another | wants nothing |
+//! |---|---|---|---|
+//! | nothing | fetch, wait for its turn, start | the same | forgotten |
+//! | a start under way | wait | wait | wait |
+//! | a run | left alone | fetch; when that is there, stop | stop |
+//! | a stop under way | wait | wait | wait |
+//!
+//! **Turns.** Higher priority starts first; among equals, an instance waits for those of items that it connects to
+//! (`dependencies`, `allowedConnections`). Only starts that are under way or ready hold others up, and a fetch only for
+//! [`Limits::order_patience`]. Two instances that share storage or state are never up together while one of them is on its way
+//! out.
+//!
+//! **Failures.** The init system restarts what ends, `restartInterval` later. Ends are counted over the whole life of an
+//! instance: `startBurst` of them without a healthy period in between, whether within `startInterval` or over hours, and it is
+//! stopped and `failed`. It is tried again after 10 s, 20 s, ... at most 10 minutes; a healthy period resets all of that.
+//!
+//! **Going back.** The first time that a version has run for a healthy period it is *good*. A version that is given up before
+//! it became good, while there is another that was, is *rejected*: the good one runs again, its status carries the reason, and
+//! the same version is not tried again until the controller wants something else.
+//!
+//! **Offline.** An item's `offlineTTL` counts time without a controller while the node is powered; the clock of a device that
+//! was switched off cannot be trusted.
+//!
+//! # Tasks and channels
+//! | task | in | out |
+//! |---|---|---|
+//! | launcher, one | commands (bounded to 32), events of the runtimes (bounded), ends of actions, deadlines | database, actions, [`Reports`] |
+//! | actions, at most [`Limits::starts`] starts, any number of stops, [`Limits::fetches`] fetches | | its end |
+//!
+//! # Invariants
+//! * What a step decides is on disk before it is carried out or reported.
+//! * A healthy instance whose target did not change is never touched, whoever dies or comes back.
+//! * A [`RunId`](muster_runtime::RunId) is never used twice for an instance.
+//! * A failed start leaves nothing behind: the steps are undone in reverse order.
+//! * Reports never hold the launcher up: they are merged per instance until they are taken.
+//!
+//! # What this crate does not do
+//! It runs no program and opens no connection; it does not know what a container is.
+
+mod actions;
+mod crashes;
+mod database;
+pub mod decide;
+mod driver;
+mod limits;
+mod reports;
+pub mod seams;
+mod target;
+
+pub use self::database::{LoadError, SCHEMA};
+pub use self::driver::{Launcher, LauncherGone, Parts, StartLauncherError};
+pub use self::limits::Limits;
+pub use self::reports::{Report, Reports};
+pub use self::target::{EnvOverride, Target};
+
+pub use self::driver::FAULT_POINTS;

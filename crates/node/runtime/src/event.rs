@@ -2,9 +2,9 @@
 
 use muster_api::domain::InstanceIdent;
 
-/// One start of one instance: counted by the launcher, kept in its database, written into what runs (so that it is known again
+/// One start of one instance, never used twice on a node: counted by the launcher, kept in its database, written into what runs (so that it is known again
 /// after a restart).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub u64);
 
 /// How a run is.

@@ -1,0 +1,193 @@
+//! The acting half: carries out one decision about one instance, and undoes what it did of it when it fails.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_api::domain::{AosCode, AosError, InstanceIdent, RuntimeId};
+use muster_item::ItemConfig;
+use muster_runtime::{
+    InstanceSpec, NetworkAttachment, ResourceGrant, RunId, RunPolicy, Runtime, Secret,
+};
+use muster_telemetry::ErrorChain;
+
+use crate::decide::Facts;
+use crate::driver::Parts;
+use crate::seams::{InstalledImage, runtime_fault};
+use crate::target::Target;
+
+/// What the actions work with.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    pub(crate) parts: Parts,
+    pub(crate) runtimes: BTreeMap<RuntimeId, Arc<dyn Runtime>>,
+}
+
+/// How far a start came, to be undone in reverse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reached {
+    Resources,
+    Permissions,
+    Network,
+    Runtime,
+}
+
+impl Workshop {
+    fn runtime(&self, target: &Target) -> Result<&Arc<dyn Runtime>, AosError> {
+        let id = &target.info.runtime_id;
+        self.runtimes.get(id).ok_or_else(|| {
+            let known: Vec<&str> = self.runtimes.keys().map(RuntimeId::as_str).collect();
+            let known = known.join(", ");
+            AosError::new(
+                AosCode::NotFound,
+                format!("this node has no runtime {id}; it has: {known}"),
+            )
+        })
+    }
+
+    pub(crate) async fn fetch(&self, target: &Target) -> Result<Facts, AosError> {
+        self.runtime(target)?;
+        let manifest = target.info.manifest_digest.clone();
+        let image = self.parts.images.install(manifest).await;
+        let image = image.map_err(|error| error.while_doing("cannot get its image"))?;
+        Ok(facts(&image.item_config))
+    }
+
+    pub(crate) async fn start(&self, target: &Target, run: RunId) -> Result<(), AosError> {
+        let runtime = self.runtime(target)?;
+        let manifest = target.info.manifest_digest.clone();
+        let image = self.parts.images.install(manifest).await;
+        let image = image.map_err(|error| error.while_doing("cannot get its image"))?;
+        let mut reached = Reached::Resources;
+        let result = self
+            .build_up(target, image, runtime, run, &mut reached)
+            .await;
+        if let Err(fault) = result {
+            self.tear_down(target, runtime, reached, Duration::ZERO)
+                .await
+                .unwrap_or_else(|left| {
+                    tracing::warn!(instance = %target.ident(), error = %left, "a failed start left something behind");
+                });
+            return Err(fault);
+        }
+        Ok(())
+    }
+
+    async fn build_up(
+        &self,
+        target: &Target,
+        image: InstalledImage,
+        runtime: &Arc<dyn Runtime>,
+        run: RunId,
+        reached: &mut Reached,
+    ) -> Result<(), AosError> {
+        let (ident, item) = (target.ident(), &image.item_config);
+        let resources = self.parts.resources.take(ident, item).await;
+        let resources = resources.map_err(|it| it.while_doing("cannot get its resources"))?;
+        *reached = Reached::Permissions;
+        let secret = self.parts.permissions.register(ident, item).await;
+        let secret = secret.map_err(|it| it.while_doing("cannot register its permissions"))?;
+        *reached = Reached::Network;
+        let network = self.parts.network.attach(&target.info, item).await;
+        let network = network.map_err(|it| it.while_doing("cannot make its network"))?;
+        *reached = Reached::Runtime;
+        let spec = Arc::new(self.spec(target, image, resources, secret, network));
+        let prepared = runtime.prepare(Arc::clone(&spec)).await;
+        prepared.map_err(|error| runtime_fault(&error))?;
+        let started = runtime.start(spec, run).await;
+        started.map_err(|error| runtime_fault(&error))
+    }
+
+    fn spec(
+        &self,
+        target: &Target,
+        image: InstalledImage,
+        resources: Vec<ResourceGrant>,
+        secret: Option<Secret>,
+        network: Option<NetworkAttachment>,
+    ) -> InstanceSpec {
+        let InstalledImage {
+            paths,
+            image_config,
+            item_config,
+        } = image;
+        let below = |root: &PathBuf, path: Option<&muster_api::domain::DataPath>| {
+            path.map(|path| path.below(root))
+        };
+        InstanceSpec {
+            policy: facts(&item_config).policy,
+            state_file: below(&self.parts.state_folder, target.info.state_path.as_ref()),
+            storage: below(
+                &self.parts.storage_folder,
+                target.info.storage_path.as_ref(),
+            ),
+            info: target.info.clone(),
+            image: paths,
+            image_config,
+            item_config,
+            env_override: target.env_override.clone(),
+            secret,
+            network,
+            resources,
+        }
+    }
+
+    pub(crate) async fn stop(&self, target: &Target, grace: Duration) -> Result<(), AosError> {
+        let runtime = self.runtime(target)?;
+        self.tear_down(target, runtime, Reached::Runtime, grace)
+            .await
+    }
+
+    /// Goes on after a failure, so that one thing that cannot be removed does not keep the others; answers the first failure.
+    async fn tear_down(
+        &self,
+        target: &Target,
+        runtime: &Arc<dyn Runtime>,
+        reached: Reached,
+        grace: Duration,
+    ) -> Result<(), AosError> {
+        let ident: &InstanceIdent = target.ident();
+        let mut first = Ok(());
+        let mut note = |result: Result<(), AosError>| {
+            if let Err(fault) = result {
+                tracing::warn!(instance = %ident, error = %ErrorChain(&fault), "cannot remove all of an instance");
+                if first.is_ok() {
+                    first = Err(fault);
+                }
+            }
+        };
+        if reached >= Reached::Runtime {
+            let stopped = runtime.stop(ident.clone(), grace).await;
+            note(stopped.map_err(|error| runtime_fault(&error)));
+        }
+        if reached >= Reached::Network {
+            let detached = self.parts.network.detach(ident).await;
+            note(detached.map_err(|it| it.while_doing("cannot remove its network")));
+        }
+        if reached >= Reached::Permissions {
+            let unregistered = self.parts.permissions.unregister(ident).await;
+            note(unregistered.map_err(|it| it.while_doing("cannot take its permissions away")));
+        }
+        let released = self.parts.resources.release(ident).await;
+        note(released.map_err(|it| it.while_doing("cannot give its resources back")));
+        first
+    }
+}
+
+/// What of an item matters for deciding.
+fn facts(item: &ItemConfig) -> Facts {
+    let run = &item.run_parameters;
+    let connected = item.allowed_connections.iter().map(|it| it.item.clone());
+    Facts {
+        policy: RunPolicy {
+            restart_interval: run.restart_interval,
+            start_burst: run.start_burst,
+            start_interval: run.start_interval,
+        },
+        health_period: run.health_period,
+        stop_timeout: run.stop_timeout,
+        offline_ttl: item.offline_ttl,
+        after: connected.chain(item.dependencies.iter().cloned()).collect(),
+    }
+}

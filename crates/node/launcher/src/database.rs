@@ -1,0 +1,290 @@
+//! The launcher's part of the node's database.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use muster_api::domain::{
+    ConvertError, EnvVar, InstanceFilter, InstanceIdent, InstanceInfo, fault_from_wire,
+    fault_to_wire,
+};
+use muster_api::{common::v2 as common, servicemanager::v5 as wire};
+use muster_runtime::RunId;
+use muster_store::{Migration, Schema, Step, Store, StoreError};
+use prost::Message;
+use rusqlite::Connection;
+
+use crate::decide::{Change, Rejected, Row, Saved};
+use crate::target::{EnvOverride, Target};
+
+/// The tables of the launcher.
+pub static SCHEMA: Schema = Schema::new(
+    "launcher",
+    &[Migration {
+        number: 1,
+        name: "instances",
+        step: Step::Sql(
+            "CREATE TABLE launcher_instances (ident TEXT PRIMARY KEY, record BLOB NOT NULL) STRICT;
+             CREATE TABLE launcher_settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;",
+        ),
+    }],
+);
+
+const OVERRIDES: &str = "overrides";
+const NEXT_RUN: &str = "next-run";
+const OFFLINE_SECONDS: &str = "offline-seconds";
+
+/// Why the last state could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The database failed.
+    #[error("cannot read the instances of this node")]
+    Store(#[source] StoreError),
+    /// A record is not one.
+    #[error("the record of {object} cannot be decoded")]
+    Decode {
+        /// Which record.
+        object: String,
+        /// What is wrong.
+        source: prost::DecodeError,
+    },
+    /// A record says something that cannot be.
+    #[error("the record of {object} is not valid")]
+    Invalid {
+        /// Which record.
+        object: String,
+        /// What is wrong.
+        source: ConvertError,
+    },
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TargetRecord {
+    #[prost(message, optional, tag = "1")]
+    info: Option<wire::InstanceInfo>,
+    #[prost(message, repeated, tag = "2")]
+    env_override: Vec<wire::EnvVarInfo>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RowRecord {
+    #[prost(message, optional, tag = "1")]
+    ident: Option<common::InstanceIdent>,
+    #[prost(message, optional, tag = "2")]
+    goal: Option<wire::InstanceInfo>,
+    #[prost(message, optional, tag = "3")]
+    good: Option<TargetRecord>,
+    #[prost(message, optional, tag = "4")]
+    rejected: Option<TargetRecord>,
+    #[prost(message, optional, tag = "5")]
+    rejected_for: Option<common::ErrorInfo>,
+    #[prost(message, optional, tag = "6")]
+    running: Option<TargetRecord>,
+    #[prost(uint64, tag = "7")]
+    run: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct OverrideRecord {
+    #[prost(message, optional, tag = "1")]
+    filter: Option<common::InstanceFilter>,
+    #[prost(message, optional, tag = "2")]
+    variable: Option<wire::EnvVarInfo>,
+    /// Seconds since 1970; 0 for never.
+    #[prost(uint64, tag = "3")]
+    expires: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct OverridesRecord {
+    #[prost(message, repeated, tag = "1")]
+    overrides: Vec<OverrideRecord>,
+}
+
+impl From<&Target> for TargetRecord {
+    fn from(target: &Target) -> Self {
+        Self {
+            info: Some(target.info.clone().into()),
+            env_override: target
+                .env_override
+                .iter()
+                .cloned()
+                .map(Into::into)
+                .collect(),
+        }
+    }
+}
+
+impl TryFrom<TargetRecord> for Target {
+    type Error = ConvertError;
+
+    fn try_from(record: TargetRecord) -> Result<Self, ConvertError> {
+        let env_override: Result<Vec<EnvVar>, ConvertError> = record
+            .env_override
+            .into_iter()
+            .map(EnvVar::try_from)
+            .collect();
+        Ok(Self {
+            info: InstanceInfo::try_from(record.info.unwrap_or_default())?,
+            env_override: env_override?,
+        })
+    }
+}
+
+fn encode_row(ident: &InstanceIdent, row: &Row) -> Vec<u8> {
+    let (running, run) = match &row.running {
+        Some((target, run)) => (Some(TargetRecord::from(&**target)), run.0),
+        None => (None, 0),
+    };
+    let rejected = row.rejected.as_ref();
+    let record = RowRecord {
+        ident: Some(ident.clone().into()),
+        goal: row.goal.as_deref().cloned().map(Into::into),
+        good: row.good.as_deref().map(TargetRecord::from),
+        rejected: rejected.map(|it| TargetRecord::from(&*it.target)),
+        rejected_for: rejected.map(|it| fault_to_wire(Some(it.fault.clone()))),
+        running,
+        run,
+    };
+    record.encode_to_vec()
+}
+
+fn decode_row(record: RowRecord) -> Result<(InstanceIdent, Row), ConvertError> {
+    let target = |record: Option<TargetRecord>| -> Result<Option<Arc<Target>>, ConvertError> {
+        record
+            .map(Target::try_from)
+            .transpose()
+            .map(|target| target.map(Arc::new))
+    };
+    let goal = record.goal.map(InstanceInfo::try_from).transpose()?;
+    let rejected = target(record.rejected)?.zip(fault_from_wire(record.rejected_for));
+    let row = Row {
+        goal: goal.map(Arc::new),
+        good: target(record.good)?,
+        rejected: rejected.map(|(target, fault)| Rejected { target, fault }),
+        running: target(record.running)?.map(|target| (target, RunId(record.run))),
+    };
+    Ok((
+        InstanceIdent::try_from(record.ident.unwrap_or_default())?,
+        row,
+    ))
+}
+
+fn encode_overrides(overrides: &[EnvOverride]) -> Vec<u8> {
+    let seconds = |at: SystemTime| {
+        let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        since.as_secs().max(1)
+    };
+    let record = |it: &EnvOverride| OverrideRecord {
+        filter: Some(it.filter.clone().into()),
+        variable: Some(it.variable.clone().into()),
+        expires: it.expires.map_or(0, seconds),
+    };
+    OverridesRecord {
+        overrides: overrides.iter().map(record).collect(),
+    }
+    .encode_to_vec()
+}
+
+fn decode_overrides(bytes: &[u8]) -> Result<Vec<EnvOverride>, LoadError> {
+    let object = || OVERRIDES.to_owned();
+    let records = OverridesRecord::decode(bytes).map_err(|source| LoadError::Decode {
+        object: object(),
+        source,
+    })?;
+    let one = |record: OverrideRecord| -> Result<EnvOverride, ConvertError> {
+        Ok(EnvOverride {
+            filter: InstanceFilter::try_from(record.filter.unwrap_or_default())?,
+            variable: EnvVar::try_from(record.variable.unwrap_or_default())?,
+            expires: (record.expires > 0)
+                .then(|| UNIX_EPOCH.checked_add(Duration::from_secs(record.expires)))
+                .flatten(),
+        })
+    };
+    let all: Result<Vec<_>, ConvertError> = records.overrides.into_iter().map(one).collect();
+    all.map_err(|source| LoadError::Invalid {
+        object: object(),
+        source,
+    })
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_le_bytes)
+}
+
+/// Unique for an instance, and readable.
+fn key(ident: &InstanceIdent) -> String {
+    let kind = i32::from(ident.item_type);
+    let origin = if ident.preinstalled {
+        ":preinstalled"
+    } else {
+        ""
+    };
+    format!("{ident}:{kind}{origin}")
+}
+
+/// Writes a step down; returns when it is on disk.
+pub(crate) async fn save(store: &Store, changes: Vec<Change>) -> Result<(), StoreError> {
+    store.write(move |db| apply(db, &changes)).await
+}
+
+fn apply(db: &Connection, changes: &[Change]) -> rusqlite::Result<()> {
+    for change in changes {
+        match change {
+            Change::Put(ident, row) => db.execute(
+                "INSERT OR REPLACE INTO launcher_instances VALUES (?1, ?2)",
+                (key(ident), encode_row(ident, row)),
+            )?,
+            Change::Remove(ident) => db.execute(
+                "DELETE FROM launcher_instances WHERE ident = ?1",
+                [key(ident)],
+            )?,
+            Change::Overrides(overrides) => set(db, OVERRIDES, &encode_overrides(overrides))?,
+            Change::NextRun(run) => set(db, NEXT_RUN, &run.0.to_le_bytes())?,
+            Change::Offline(time) => set(db, OFFLINE_SECONDS, &time.as_secs().to_le_bytes())?,
+        };
+    }
+    Ok(())
+}
+
+fn set(db: &Connection, name: &str, value: &[u8]) -> rusqlite::Result<usize> {
+    db.execute(
+        "INSERT OR REPLACE INTO launcher_settings VALUES (?1, ?2)",
+        (name, value),
+    )
+}
+
+/// Reads everything back.
+pub(crate) async fn load(store: &Store) -> Result<Saved, LoadError> {
+    let read = store.read(|db| {
+        let mut rows = db.prepare("SELECT ident, record FROM launcher_instances ORDER BY ident")?;
+        let rows: Vec<(String, Vec<u8>)> = rows
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
+        let mut settings = db.prepare("SELECT name, value FROM launcher_settings")?;
+        let settings: Vec<(String, Vec<u8>)> = settings
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
+        Ok((rows, settings))
+    });
+    let (rows, settings) = read.await.map_err(LoadError::Store)?;
+    let mut saved = Saved::default();
+    for (object, bytes) in rows {
+        let record = RowRecord::decode(&*bytes).map_err(|source| LoadError::Decode {
+            object: object.clone(),
+            source,
+        })?;
+        let row = decode_row(record).map_err(|source| LoadError::Invalid { object, source })?;
+        saved.rows.push(row);
+    }
+    for (name, value) in settings {
+        match name.as_str() {
+            OVERRIDES => saved.overrides = decode_overrides(&value)?,
+            OFFLINE_SECONDS => saved.offline = Duration::from_secs(number(&value)),
+            NEXT_RUN => saved.next_run = RunId(number(&value)),
+            // Of a newer version that went back to this one.
+            _ => {}
+        }
+    }
+    Ok(saved)
+}

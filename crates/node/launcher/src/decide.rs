@@ -1,0 +1,417 @@
+//! The deciding half of the launcher: no clock, no I/O.
+//!
+//! [`Decider::step`] takes what happened and what time it is, and answers what to write down and what to do, in that order.
+//! [`Decider::deadline`] says when it wants to be asked again although nothing happened.
+
+mod facts;
+mod instance;
+mod order;
+mod recover;
+mod saved;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use muster_api::domain::{AosCode, AosError, Digest, InstanceIdent, InstanceInfo, InstanceStatus};
+use muster_runtime::{RunEvent, RunId};
+
+pub use self::facts::Facts;
+pub use self::saved::{Change, Rejected, Row, Saved};
+
+use self::instance::{Have, Instance};
+use crate::limits::Limits;
+use crate::target::{EnvOverride, Target, overrides_for};
+
+/// How often time without a controller is written down.
+const OFFLINE_STEP: Duration = Duration::from_secs(60);
+
+/// What time it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// Since some moment of this boot; goes on while the machine sleeps, never back.
+    pub steady: Duration,
+    /// What the clock on the wall says; may jump.
+    pub wall: SystemTime,
+}
+
+/// Something happened.
+#[derive(Debug)]
+pub enum Event {
+    /// The controller wants exactly these.
+    Update(Vec<InstanceInfo>),
+    /// These overrides replace the earlier ones.
+    Overrides(Vec<EnvOverride>),
+    /// The controller came or went.
+    Controller {
+        /// Whether it is there.
+        connected: bool,
+    },
+    /// A fetch has ended.
+    Fetched {
+        /// What was fetched.
+        target: Arc<Target>,
+        /// What its item says, or why it could not be had.
+        result: Result<Facts, AosError>,
+    },
+    /// A start has ended.
+    Started {
+        /// Which instance.
+        instance: InstanceIdent,
+        /// Which start.
+        run: RunId,
+        /// Why it failed.
+        result: Result<(), AosError>,
+    },
+    /// A stop has ended.
+    Stopped {
+        /// Which instance.
+        instance: InstanceIdent,
+        /// Why it failed.
+        result: Result<(), AosError>,
+    },
+    /// A runtime told something.
+    Run(RunEvent),
+    /// A deadline passed.
+    Tick,
+}
+
+/// Something to do. Each is done at most once at a time for an instance, and answered by an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Get the image; answered by [`Event::Fetched`].
+    Fetch(Arc<Target>),
+    /// Stop getting it; not answered.
+    StopFetching(InstanceIdent),
+    /// Start it; answered by [`Event::Started`].
+    Start {
+        /// What.
+        target: Arc<Target>,
+        /// Under which number.
+        run: RunId,
+    },
+    /// Stop it and remove what belongs to it; answered by [`Event::Stopped`].
+    Stop {
+        /// What was started.
+        target: Arc<Target>,
+        /// Between asking it to end and ending it.
+        grace: Duration,
+    },
+    /// These images are needed.
+    Keep(BTreeSet<Digest>),
+    /// These statuses have changed.
+    Report(Vec<InstanceStatus>),
+    /// The update has settled; these are all statuses.
+    Settled(Vec<InstanceStatus>),
+}
+
+/// What follows from an event: first write, then do.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// To be on disk before anything of [`effects`](Self::effects) is done.
+    pub changes: Vec<Change>,
+    /// To be done, in this order.
+    pub effects: Vec<Effect>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Controller {
+    Here,
+    /// For `before` until the last writing down, and since.
+    Away {
+        before: Duration,
+        since: Duration,
+    },
+}
+
+/// The owner of every decision.
+#[derive(Debug)]
+pub struct Decider {
+    limits: Limits,
+    instances: BTreeMap<InstanceIdent, Instance>,
+    overrides: Vec<EnvOverride>,
+    controller: Controller,
+    /// An update was taken and has not settled yet.
+    unsettled: bool,
+    /// The number of the next start; never used twice on this node.
+    next_run: RunId,
+    /// What was last said to be needed.
+    kept: BTreeSet<Digest>,
+}
+
+impl Decider {
+    /// One that knows of nothing, while no controller is there.
+    pub fn new(limits: Limits, now: Now) -> Self {
+        Self {
+            limits,
+            instances: BTreeMap::new(),
+            overrides: Vec::new(),
+            controller: Controller::Away {
+                before: Duration::ZERO,
+                since: now.steady,
+            },
+            unsettled: false,
+            next_run: RunId::default(),
+            kept: BTreeSet::new(),
+        }
+    }
+
+    /// All statuses, as they are now.
+    pub fn statuses(&self) -> Vec<InstanceStatus> {
+        self.instances.values().map(status::of).collect()
+    }
+
+    /// When to come again with [`Event::Tick`].
+    pub fn deadline(&self, now: Now) -> Option<Duration> {
+        let offline = match self.controller {
+            Controller::Away { since, .. } if self.counts_offline() => Some(since + OFFLINE_STEP),
+            _ => None,
+        };
+        let expiry = self.overrides.iter().filter_map(|it| it.expires).min();
+        let expiry = expiry.map(|at| {
+            let left = at.duration_since(now.wall).unwrap_or_default();
+            now.steady + left
+        });
+        let instances = self.instances.values();
+        instances
+            .filter_map(|instance| instance.deadline(&self.limits, now))
+            .chain(offline)
+            .chain(expiry)
+            .min()
+    }
+
+    /// What follows.
+    pub fn step(&mut self, event: Event, now: Now) -> Step {
+        let mut step = Step::default();
+        match event {
+            Event::Update(wanted) => self.take_update(wanted, now, &mut step),
+            Event::Overrides(overrides) => {
+                self.overrides = overrides;
+                step.changes.push(Change::Overrides(self.overrides.clone()));
+            }
+            Event::Controller { connected } => self.controller(connected, now, &mut step),
+            Event::Fetched { target, result } => {
+                if let Some(instance) = self.instances.get_mut(target.ident()) {
+                    instance.fetched(&target, result, &self.limits, now);
+                }
+            }
+            Event::Started {
+                instance,
+                run,
+                result,
+            } => {
+                if let Some(instance) = self.instances.get_mut(&instance) {
+                    instance.started(run, result, &self.limits, now);
+                }
+            }
+            Event::Stopped { instance, result } => {
+                if let Some(instance) = self.instances.get_mut(&instance) {
+                    instance.stopped(result, &self.limits, now);
+                }
+            }
+            Event::Run(event) => {
+                if let Some(instance) = self.instances.get_mut(&event.instance) {
+                    instance.told(event.run, event.state, &self.limits, now);
+                }
+            }
+            Event::Tick => {}
+        }
+        self.overrides
+            .retain(|it| it.expires.is_none_or(|expires| now.wall < expires));
+        self.count_offline(now, &mut step);
+        self.reconcile(now, &mut step);
+        step
+    }
+
+    fn take_update(&mut self, wanted: Vec<InstanceInfo>, now: Now, step: &mut Step) {
+        let mut named = BTreeSet::new();
+        for info in wanted {
+            let ident = info.instance.clone();
+            if !named.insert(ident.clone()) {
+                // The set names it twice. The first counts: a controller that contradicts itself must not make an instance
+                // restart in a circle.
+                continue;
+            }
+            let instance = self.instances.entry(ident).or_default();
+            instance.set_goal(Some(info));
+        }
+        for (ident, instance) in &mut self.instances {
+            if !named.contains(ident) {
+                instance.set_goal(None);
+            }
+        }
+        self.unsettled = true;
+        self.controller(true, now, step);
+    }
+
+    fn controller(&mut self, connected: bool, now: Now, step: &mut Step) {
+        match (connected, self.controller) {
+            (true, Controller::Away { .. }) => {
+                self.controller = Controller::Here;
+                step.changes.push(Change::Offline(Duration::ZERO));
+            }
+            (false, Controller::Here) => {
+                self.controller = Controller::Away {
+                    before: Duration::ZERO,
+                    since: now.steady,
+                };
+            }
+            _ => {}
+        }
+    }
+
+    fn counts_offline(&self) -> bool {
+        self.instances.values().any(Instance::has_offline_ttl)
+    }
+
+    fn count_offline(&mut self, now: Now, step: &mut Step) {
+        if !self.counts_offline() {
+            return;
+        }
+        if let Controller::Away { before, since } = self.controller {
+            let passed = now.steady.saturating_sub(since);
+            if passed >= OFFLINE_STEP {
+                let before = before + passed;
+                self.controller = Controller::Away {
+                    before,
+                    since: now.steady,
+                };
+                step.changes.push(Change::Offline(before));
+            }
+        }
+    }
+
+    fn offline_for(&self, now: Now) -> Option<Duration> {
+        match self.controller {
+            Controller::Here => None,
+            Controller::Away { before, since } => Some(before + now.steady.saturating_sub(since)),
+        }
+    }
+
+    /// Moves every instance one step towards what it wants.
+    fn reconcile(&mut self, now: Now, step: &mut Step) {
+        let offline = self.offline_for(now);
+        for (ident, instance) in &mut self.instances {
+            let env_override = overrides_for(&self.overrides, ident, now.wall);
+            instance.aim(env_override, offline, &self.limits, now);
+        }
+        self.stop_fetches(step);
+        self.begin_fetches(now, step);
+        self.begin_stops(now, step);
+        self.begin_starts(now, step);
+        self.finish(step);
+    }
+
+    fn stop_fetches(&mut self, step: &mut Step) {
+        for (ident, instance) in &mut self.instances {
+            if instance.drop_unwanted_fetch() {
+                step.effects.push(Effect::StopFetching(ident.clone()));
+            }
+        }
+    }
+
+    fn begin_fetches(&mut self, now: Now, step: &mut Step) {
+        let under_way = self
+            .instances
+            .values()
+            .filter(|it| it.is_fetching())
+            .count();
+        let mut free = self.limits.fetches.max(1).saturating_sub(under_way);
+        let mut waiting: Vec<&mut Instance> = self
+            .instances
+            .values_mut()
+            .filter(|instance| instance.needs_fetch(now))
+            .collect();
+        waiting.sort_by_key(|instance| std::cmp::Reverse(instance.priority()));
+        for instance in waiting {
+            if free == 0 {
+                instance.wait_for_fetch();
+                continue;
+            }
+            if let Some(target) = instance.begin_fetch(now) {
+                free -= 1;
+                step.effects.push(Effect::Fetch(target));
+            }
+        }
+    }
+
+    fn begin_stops(&mut self, now: Now, step: &mut Step) {
+        for instance in self.instances.values_mut() {
+            if let Some((target, grace)) = instance.begin_stop(now) {
+                let grace = grace.unwrap_or(self.limits.stop_grace);
+                step.effects.push(Effect::Stop { target, grace });
+            }
+        }
+    }
+
+    fn begin_starts(&mut self, now: Now, step: &mut Step) {
+        let under_way = self
+            .instances
+            .values()
+            .filter(|instance| matches!(instance.have, Have::Starting { .. }))
+            .count();
+        let free = self.limits.starts.max(1).saturating_sub(under_way);
+        let ready = order::ready(&self.instances, &self.limits, now);
+        let first = self.next_run;
+        for ident in ready.iter().take(free) {
+            let run = self.next_run;
+            if let Some(instance) = self.instances.get_mut(ident)
+                && let Some(target) = instance.begin_start(run)
+            {
+                self.next_run = RunId(run.0 + 1);
+                step.effects.push(Effect::Start { target, run });
+            }
+        }
+        if self.next_run != first {
+            step.changes.push(Change::NextRun(self.next_run));
+        }
+    }
+
+    /// Writes down and reports what is different now.
+    fn finish(&mut self, step: &mut Step) {
+        let mut changed = Vec::new();
+        self.instances.retain(|ident, instance| {
+            let status = status::of(instance);
+            if instance.reported.as_ref() != Some(&status) {
+                instance.reported = Some(status.clone());
+                changed.push(status);
+            }
+            if instance.is_gone() {
+                if instance.saved.is_some() {
+                    step.changes.push(Change::Remove(ident.clone()));
+                }
+                return false;
+            }
+            let row = instance.row();
+            if instance.saved.as_ref() != Some(&row) {
+                instance.saved = Some(row.clone());
+                step.changes.push(Change::Put(ident.clone(), Box::new(row)));
+            }
+            true
+        });
+        let needed: BTreeSet<Digest> = self
+            .instances
+            .values()
+            .flat_map(Instance::manifests)
+            .collect();
+        if needed != self.kept {
+            self.kept.clone_from(&needed);
+            // Before anything is fetched: what is about to come is needed too.
+            step.effects.insert(0, Effect::Keep(needed));
+        }
+        if !changed.is_empty() {
+            step.effects.push(Effect::Report(changed));
+        }
+        if self.unsettled && self.instances.values().all(Instance::is_settled) {
+            self.unsettled = false;
+            step.effects.push(Effect::Settled(self.statuses()));
+        }
+    }
+}
+
+fn failed(message: impl Into<String>) -> AosError {
+    AosError::new(AosCode::Failed, message)
+}

@@ -1,0 +1,604 @@
+//! One instance: what the controller wants of it, what there is of it, and the next step from one to the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_api::domain::{AosCode, AosError, Cause, Digest, EnvVar, InstanceInfo, InstanceStatus};
+use muster_runtime::{Ended, RunId, RunState};
+
+use super::saved::{Rejected, Row};
+use super::{Facts, Now, failed};
+use crate::crashes::{Crashes, Verdict};
+use crate::limits::Limits;
+use crate::target::Target;
+
+/// What there is of an instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Have {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A start under way.
+    Starting {
+        target: Arc<Target>,
+        run: RunId,
+        /// What its runtime already told about this run.
+        told: Option<RunState>,
+    },
+    /// Something that the init system runs.
+    Up(Up),
+    /// A stop under way.
+    Stopping { target: Arc<Target>, run: RunId },
+    /// A stop that failed.
+    Stuck {
+        target: Arc<Target>,
+        run: RunId,
+        retry: Duration,
+    },
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Up {
+    pub(super) target: Arc<Target>,
+    pub(super) run: RunId,
+    pub(super) pulse: Pulse,
+    /// When it last began to run, as far as is known.
+    pub(super) since: Duration,
+    pub(super) facts: Facts,
+    /// It has to be stopped for this reason.
+    pub(super) given_up: Option<AosError>,
+}
+
+/// How a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pulse {
+    Starting,
+    Running,
+    Restarting,
+}
+
+/// How far the image is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Fetch {
+    #[default]
+    Nothing,
+    /// For a free place.
+    Waiting,
+    Working {
+        target: Arc<Target>,
+        since: Duration,
+    },
+    Done {
+        target: Arc<Target>,
+        facts: Facts,
+    },
+    Failed {
+        target: Arc<Target>,
+        fault: AosError,
+        retry: Duration,
+    },
+}
+
+/// An instance.
+#[derive(Debug, Default)]
+pub(super) struct Instance {
+    pub(super) goal: Option<Arc<InstanceInfo>>,
+    /// The goal with its overrides.
+    aim: Option<Arc<Target>>,
+    /// What it shall be now: the aim, the last good version, or nothing.
+    pub(super) want: Option<Arc<Target>>,
+    /// Why nothing is wanted although there is a goal.
+    pub(super) held: Option<AosError>,
+    pub(super) good: Option<Arc<Target>>,
+    pub(super) rejected: Option<Rejected>,
+    pub(super) fetch: Fetch,
+    failed_fetches: Crashes,
+    pub(super) have: Have,
+    crashes: Crashes,
+    /// Why it is being stopped, if not because it is no longer wanted.
+    after_stop: Option<AosError>,
+    /// Not started before.
+    pub(super) not_before: Option<Duration>,
+    /// What went wrong last.
+    pub(super) fault: Option<AosError>,
+    /// What it last was, for the report of its end.
+    pub(super) last: Option<Arc<InstanceInfo>>,
+    pub(super) reported: Option<InstanceStatus>,
+    pub(super) saved: Option<Row>,
+}
+
+impl Have {
+    /// What it is made of, and which run.
+    pub(super) fn target(&self) -> Option<(&Arc<Target>, RunId)> {
+        match self {
+            Self::Nothing => None,
+            Self::Starting { target, run, .. }
+            | Self::Stopping { target, run }
+            | Self::Stuck { target, run, .. } => Some((target, *run)),
+            Self::Up(up) => Some((&up.target, up.run)),
+        }
+    }
+}
+
+impl Instance {
+    /// As it was written down, with nothing running.
+    pub(super) fn from_row(row: &Row) -> Self {
+        Self {
+            goal: row.goal.clone(),
+            good: row.good.clone(),
+            rejected: row.rejected.clone(),
+            last: row.goal.clone(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn set_goal(&mut self, goal: Option<InstanceInfo>) {
+        let unchanged = match (&self.goal, &goal) {
+            (Some(old), Some(new)) => **old == *new,
+            (old, new) => old.is_none() && new.is_none(),
+        };
+        if unchanged {
+            return;
+        }
+        self.goal = goal.map(Arc::new);
+        if let Some(goal) = &self.goal {
+            self.last = Some(Arc::clone(goal));
+        }
+    }
+
+    pub(super) fn priority(&self) -> u64 {
+        self.want.as_ref().map_or(0, |want| want.info.priority)
+    }
+
+    pub(super) fn has_offline_ttl(&self) -> bool {
+        self.offline_ttl().is_some()
+    }
+
+    pub(super) fn offline_ttl(&self) -> Option<Duration> {
+        match &self.fetch {
+            Fetch::Done { facts, .. } => facts.offline_ttl,
+            _ => None,
+        }
+    }
+
+    /// Makes out what it shall be now.
+    pub(super) fn aim(
+        &mut self,
+        env_override: Vec<EnvVar>,
+        offline: Option<Duration>,
+        limits: &Limits,
+        now: Now,
+    ) {
+        let same = |target: &Target| {
+            self.goal.as_deref() == Some(&target.info) && target.env_override == env_override
+        };
+        if !self.aim.as_deref().is_some_and(same) {
+            let aim = self.goal.as_ref().map(|goal| Target {
+                info: (**goal).clone(),
+                env_override,
+            });
+            if self.aim.is_some() || aim.is_none() {
+                // Something new gets a fresh chance.
+                self.crashes = Crashes::default();
+                self.failed_fetches = Crashes::default();
+                self.not_before = None;
+                self.fault = None;
+            }
+            self.aim = aim.map(Arc::new);
+        }
+        self.rejected
+            .take_if(|it| Some(&it.target) != self.aim.as_ref());
+        self.note_health(limits, now);
+        self.want = match (&self.rejected, &self.good) {
+            (Some(_), Some(good)) => Some(Arc::clone(good)),
+            _ => self.aim.clone(),
+        };
+        self.held = None;
+        if let (Some(ttl), Some(away)) = (self.offline_ttl(), offline)
+            && away >= ttl
+            && self.want.take().is_some()
+        {
+            self.held = Some(failed(format!(
+                "no controller for {} s, and the item may run offline for {} s only",
+                away.as_secs(),
+                ttl.as_secs()
+            )));
+        }
+    }
+
+    fn note_health(&mut self, limits: &Limits, now: Now) {
+        if let Have::Up(up) = &self.have
+            && up.pulse == Pulse::Running
+            && up.given_up.is_none()
+            && now.steady.saturating_sub(up.since) >= up.facts.healthy_after(limits)
+        {
+            self.crashes.healthy();
+            self.fault = None;
+            if self.good.as_ref() != Some(&up.target) {
+                self.good = Some(Arc::clone(&up.target));
+            }
+        }
+    }
+
+    // Fetching.
+
+    fn fetch_target(&self) -> Option<&Arc<Target>> {
+        match &self.fetch {
+            Fetch::Nothing | Fetch::Waiting => None,
+            Fetch::Working { target, .. }
+            | Fetch::Done { target, .. }
+            | Fetch::Failed { target, .. } => Some(target),
+        }
+    }
+
+    pub(super) fn is_fetching(&self) -> bool {
+        matches!(self.fetch, Fetch::Working { .. })
+    }
+
+    /// Forgets a fetch that nobody wants any more. Whether one was under way.
+    pub(super) fn drop_unwanted_fetch(&mut self) -> bool {
+        // While it is held back its facts say for how long.
+        if self.held.is_some() || self.fetch_target() == self.want.as_ref() {
+            return false;
+        }
+        let working = self.is_fetching();
+        self.fetch = Fetch::Nothing;
+        working
+    }
+
+    pub(super) fn needs_fetch(&self, now: Now) -> bool {
+        self.want.is_some()
+            && match &self.fetch {
+                Fetch::Nothing | Fetch::Waiting => true,
+                Fetch::Failed { retry, .. } => *retry <= now.steady,
+                Fetch::Working { .. } | Fetch::Done { .. } => false,
+            }
+    }
+
+    pub(super) fn wait_for_fetch(&mut self) {
+        if self.fetch == Fetch::Nothing {
+            self.fetch = Fetch::Waiting;
+        }
+    }
+
+    pub(super) fn begin_fetch(&mut self, now: Now) -> Option<Arc<Target>> {
+        let target = self.want.clone()?;
+        self.fetch = Fetch::Working {
+            target: Arc::clone(&target),
+            since: now.steady,
+        };
+        Some(target)
+    }
+
+    pub(super) fn fetched(
+        &mut self,
+        target: &Arc<Target>,
+        result: Result<Facts, AosError>,
+        limits: &Limits,
+        now: Now,
+    ) {
+        let expected =
+            matches!(&self.fetch, Fetch::Working { target: working, .. } if working == target);
+        if !expected {
+            return;
+        }
+        let target = Arc::clone(target);
+        match result {
+            Ok(facts) => {
+                self.failed_fetches.healthy();
+                if let Have::Up(up) = &mut self.have
+                    && up.target == target
+                {
+                    up.facts = facts.clone();
+                }
+                self.fetch = Fetch::Done { target, facts };
+            }
+            Err(fault) => {
+                let retry = now.steady + self.failed_fetches.give_up(limits);
+                self.fetch = Fetch::Failed {
+                    target,
+                    fault,
+                    retry,
+                };
+            }
+        }
+    }
+
+    /// Whether what it wants is on disk.
+    pub(super) fn is_fetched(&self) -> bool {
+        matches!(&self.fetch, Fetch::Done { target, .. } if Some(target) == self.want.as_ref())
+    }
+
+    // Starting.
+
+    pub(super) fn begin_start(&mut self, run: RunId) -> Option<Arc<Target>> {
+        let target = self.want.clone()?;
+        self.not_before = None;
+        self.last = Some(Arc::new(target.info.clone()));
+        self.have = Have::Starting {
+            target: Arc::clone(&target),
+            run,
+            told: None,
+        };
+        Some(target)
+    }
+
+    fn facts_of(&self, target: &Arc<Target>) -> Facts {
+        match &self.fetch {
+            Fetch::Done {
+                target: known,
+                facts,
+            } if known == target => facts.clone(),
+            _ => Facts::unknown(),
+        }
+    }
+
+    pub(super) fn started(
+        &mut self,
+        run: RunId,
+        result: Result<(), AosError>,
+        limits: &Limits,
+        now: Now,
+    ) {
+        let Have::Starting {
+            target,
+            run: expected,
+            told,
+        } = &self.have
+        else {
+            return;
+        };
+        if *expected != run {
+            return;
+        }
+        let (target, told) = (Arc::clone(target), told.clone());
+        let facts = self.facts_of(&target);
+        match result {
+            Ok(()) => {
+                self.adopt_up(target, run, facts, now);
+                if let Some(state) = told {
+                    self.told(run, state, limits, now);
+                }
+            }
+            Err(fault) => {
+                self.have = Have::Nothing;
+                match self.crashes.ended(Duration::ZERO, &facts, limits) {
+                    Verdict::GoOn => {
+                        self.fault = Some(fault);
+                        self.not_before = Some(now.steady + facts.policy.restart_interval);
+                    }
+                    Verdict::GiveUp => self.give_up(&target, fault, limits, now),
+                }
+            }
+        }
+    }
+
+    /// From now on, this runs.
+    pub(super) fn adopt_up(&mut self, target: Arc<Target>, run: RunId, facts: Facts, now: Now) {
+        self.have = Have::Up(Up {
+            target,
+            run,
+            pulse: Pulse::Running,
+            since: now.steady,
+            facts,
+            given_up: None,
+        });
+    }
+
+    pub(super) fn adopt_unknown(&mut self, target: Arc<Target>, run: RunId, now: Now) {
+        self.adopt_up(target, run, Facts::unknown(), now);
+    }
+
+    /// Its runtime says how a run is.
+    pub(super) fn told(&mut self, run: RunId, state: RunState, limits: &Limits, now: Now) {
+        match &mut self.have {
+            Have::Starting {
+                run: expected,
+                told,
+                ..
+            } if *expected == run => *told = Some(state),
+            Have::Up(up) if up.run == run && up.given_up.is_none() => match state {
+                RunState::Starting => up.pulse = Pulse::Starting,
+                RunState::Running => {
+                    if up.pulse != Pulse::Running {
+                        up.pulse = Pulse::Running;
+                        up.since = now.steady;
+                    }
+                }
+                RunState::Restarting { last, .. } => {
+                    let uptime = up.uptime(now);
+                    up.pulse = Pulse::Restarting;
+                    let fault = describe(&last);
+                    if self.crashes.ended(uptime, &up.facts, limits) == Verdict::GiveUp {
+                        up.given_up = Some(fault);
+                    } else {
+                        self.fault = Some(fault);
+                    }
+                }
+                RunState::Ended(last) => up.given_up = Some(describe(&last)),
+            },
+            _ => {}
+        }
+    }
+
+    fn give_up(&mut self, target: &Arc<Target>, fault: AosError, limits: &Limits, now: Now) {
+        let was_good = self.good.as_ref() == Some(target);
+        let may_go_back = self.good.is_some() && !was_good && self.aim.as_ref() == Some(target);
+        if may_go_back {
+            let message = format!(
+                "version {} failed before it had run for a healthy period, the version before runs again: {}",
+                target.info.version, fault.message
+            );
+            self.rejected = Some(Rejected {
+                target: Arc::clone(target),
+                fault: AosError { message, ..fault },
+            });
+            self.crashes = Crashes::default();
+            self.fault = None;
+            self.not_before = None;
+        } else {
+            self.fault = Some(fault);
+            self.not_before = Some(now.steady + self.crashes.give_up(limits));
+        }
+    }
+
+    // Stopping.
+
+    pub(super) fn begin_stop(&mut self, now: Now) -> Option<(Arc<Target>, Option<Duration>)> {
+        let (target, run) = match &self.have {
+            Have::Up(up) if self.must_stop(up) => (Arc::clone(&up.target), up.run),
+            Have::Stuck { target, run, retry } if *retry <= now.steady => {
+                (Arc::clone(target), *run)
+            }
+            _ => return None,
+        };
+        let mut grace = None;
+        if let Have::Up(up) = &mut self.have {
+            grace = up.facts.stop_timeout;
+            self.after_stop = up.given_up.take();
+        }
+        self.have = Have::Stopping {
+            target: Arc::clone(&target),
+            run,
+        };
+        Some((target, grace))
+    }
+
+    fn must_stop(&self, up: &Up) -> bool {
+        let replaced = || self.want.as_ref() != Some(&up.target) && self.is_fetched();
+        up.given_up.is_some() || self.want.is_none() || replaced()
+    }
+
+    pub(super) fn stopped(&mut self, result: Result<(), AosError>, limits: &Limits, now: Now) {
+        let Have::Stopping { target, run } = &self.have else {
+            return;
+        };
+        let (target, run) = (Arc::clone(target), *run);
+        match result {
+            Ok(()) => {
+                self.have = Have::Nothing;
+                if let Some(fault) = self.after_stop.take() {
+                    self.give_up(&target, fault, limits, now);
+                }
+            }
+            Err(fault) => {
+                self.fault = Some(fault);
+                self.have = Have::Stuck {
+                    target,
+                    run,
+                    retry: now.steady + limits.first_wait,
+                };
+            }
+        }
+    }
+
+    /// Why it is being stopped, if not because it is no longer wanted.
+    pub(super) fn stop_fault(&self) -> Option<&AosError> {
+        self.after_stop.as_ref()
+    }
+
+    // Looking.
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.goal.is_none() && self.have == Have::Nothing
+    }
+
+    /// Whether the last update has done with it what it could.
+    pub(super) fn is_settled(&self) -> bool {
+        let fetch_failed = matches!(self.fetch, Fetch::Failed { .. });
+        match &self.have {
+            Have::Nothing => {
+                self.held.is_some()
+                    || self.not_before.is_some() && self.fault.is_some()
+                    || fetch_failed
+            }
+            Have::Up(up) => {
+                let as_wanted = self.want.as_ref() == Some(&up.target) || fetch_failed;
+                as_wanted && up.pulse == Pulse::Running && up.given_up.is_none()
+            }
+            Have::Stuck { .. } => true,
+            Have::Starting { .. } | Have::Stopping { .. } => false,
+        }
+    }
+
+    /// Images that it runs, wants, or would go back to.
+    pub(super) fn manifests(&self) -> impl Iterator<Item = Digest> {
+        let have = self.have.target().map(|(target, _)| target);
+        let targets = [
+            have,
+            self.aim.as_ref(),
+            self.want.as_ref(),
+            self.good.as_ref(),
+        ];
+        let digests: Vec<Digest> = targets
+            .into_iter()
+            .flatten()
+            .map(|target| target.info.manifest_digest.clone())
+            .collect();
+        digests.into_iter()
+    }
+
+    pub(super) fn row(&self) -> Row {
+        let running = self.have.target();
+        Row {
+            goal: self.goal.clone(),
+            good: self.good.clone(),
+            rejected: self.rejected.clone(),
+            running: running.map(|(target, run)| (Arc::clone(target), run)),
+        }
+    }
+
+    /// When something is due although nothing happens.
+    pub(super) fn deadline(&self, limits: &Limits, now: Now) -> Option<Duration> {
+        let health = match &self.have {
+            Have::Up(up)
+                if up.pulse == Pulse::Running && self.good.as_ref() != Some(&up.target) =>
+            {
+                Some(up.since + up.facts.healthy_after(limits))
+            }
+            _ => None,
+        };
+        let stuck = match &self.have {
+            Have::Stuck { retry, .. } => Some(*retry),
+            _ => None,
+        };
+        let fetch = match &self.fetch {
+            Fetch::Working { since, .. } => Some(*since + limits.order_patience),
+            Fetch::Failed { retry, .. } => Some(*retry),
+            _ => None,
+        };
+        [health, stuck, fetch, self.not_before]
+            .into_iter()
+            .flatten()
+            .filter(|due| *due > now.steady)
+            .min()
+    }
+}
+
+impl Up {
+    fn uptime(&self, now: Now) -> Duration {
+        match self.pulse {
+            Pulse::Running => now.steady.saturating_sub(self.since),
+            Pulse::Starting | Pulse::Restarting => Duration::ZERO,
+        }
+    }
+}
+
+fn describe(last: &Ended) -> AosError {
+    match last {
+        Ended::Exited(code) => AosError {
+            cause: Cause::Code {
+                code: AosCode::Failed,
+                exit_code: *code,
+            },
+            message: format!("its program ended with exit code {code}"),
+        },
+        Ended::Signalled(signal) => failed(format!("its program was ended by signal {signal}")),
+        Ended::OutOfMemory => AosError::new(
+            AosCode::NoMemory,
+            "its program used more memory than it may and was ended",
+        ),
+        Ended::NotStarted(why) => failed(format!("its program could not be started: {why}")),
+    }
+}

@@ -1,0 +1,118 @@
+//! Whose turn it is to start.
+
+use std::collections::BTreeMap;
+
+use muster_api::domain::{InstanceIdent, ItemId};
+
+use super::Now;
+use super::instance::{Fetch, Have, Instance, Pulse};
+use crate::limits::Limits;
+
+/// Somebody who is on the way up.
+struct Climber<'a> {
+    ident: &'a InstanceIdent,
+    priority: u64,
+    after: &'a [ItemId],
+    /// Could start now, as far as it is itself concerned.
+    ready: bool,
+}
+
+/// The instances that may start now, in order.
+pub(super) fn ready(
+    instances: &BTreeMap<InstanceIdent, Instance>,
+    limits: &Limits,
+    now: Now,
+) -> Vec<InstanceIdent> {
+    let climbers: Vec<Climber<'_>> = instances
+        .iter()
+        .filter_map(|(ident, instance)| climber(ident, instance, instances, limits, now))
+        .collect();
+    let Some(top) = climbers.iter().map(|climber| climber.priority).max() else {
+        return Vec::new();
+    };
+    let wave: Vec<&Climber<'_>> = climbers
+        .iter()
+        .filter(|climber| climber.priority == top)
+        .collect();
+    let waits = |climber: &Climber<'_>| {
+        wave.iter().any(|other| {
+            other.ident.item_id != climber.ident.item_id
+                && climber.after.contains(&other.ident.item_id)
+        })
+    };
+    let able = || wave.iter().filter(|climber| climber.ready);
+    let free: Vec<InstanceIdent> = able()
+        .filter(|climber| !waits(climber))
+        .map(|climber| climber.ident.clone())
+        .collect();
+    if free.is_empty() && wave.iter().all(|climber| climber.ready) {
+        // They wait for each other in a circle. Somebody has to be first.
+        return able().take(1).map(|it| it.ident.clone()).collect();
+    }
+    free
+}
+
+fn climber<'a>(
+    ident: &'a InstanceIdent,
+    instance: &'a Instance,
+    all: &BTreeMap<InstanceIdent, Instance>,
+    limits: &Limits,
+    now: Now,
+) -> Option<Climber<'a>> {
+    let want = instance.want.as_ref()?;
+    let ready = match &instance.have {
+        Have::Starting { .. } | Have::Stopping { .. } => false,
+        Have::Up(up) => {
+            let rising = up.target == *want && up.pulse == Pulse::Starting;
+            // It runs, or what shall replace it is not there yet: nobody has to wait for that.
+            if !rising {
+                return None;
+            }
+            false
+        }
+        Have::Stuck { .. } => return None,
+        Have::Nothing => match &instance.fetch {
+            Fetch::Done { .. } => {
+                if instance.not_before.is_some_and(|at| at > now.steady) {
+                    return None;
+                }
+                !collides(ident, instance, all)
+            }
+            Fetch::Working { since, .. } => {
+                if now.steady.saturating_sub(*since) >= limits.order_patience {
+                    return None;
+                }
+                false
+            }
+            Fetch::Nothing | Fetch::Waiting | Fetch::Failed { .. } => return None,
+        },
+    };
+    let after = match &instance.fetch {
+        Fetch::Done { facts, .. } => facts.after.as_slice(),
+        _ => &[],
+    };
+    Some(Climber {
+        ident,
+        priority: want.info.priority,
+        after,
+        ready,
+    })
+}
+
+/// Whether somebody who is on the way out still uses something that it needs.
+fn collides(
+    ident: &InstanceIdent,
+    instance: &Instance,
+    all: &BTreeMap<InstanceIdent, Instance>,
+) -> bool {
+    let Some(want) = &instance.want else {
+        return false;
+    };
+    all.iter()
+        .filter(|(other, _)| *other != ident)
+        .any(|(_, other)| {
+            other.have.target().is_some_and(|(target, _)| {
+                other.want.as_ref() != Some(target) && target.shares_with(want)
+            })
+        })
+}

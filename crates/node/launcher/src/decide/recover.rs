@@ -1,0 +1,69 @@
+//! After a restart: what was written down, and what was found running, become one picture again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_api::domain::InstanceIdent;
+use muster_runtime::{Adopted, RunId};
+
+use super::instance::{Have, Instance};
+use super::{Controller, Decider, Event, Now, Saved, Step};
+use crate::limits::Limits;
+
+impl Decider {
+    /// One that goes on where another ended. `adopted` is what the runtimes found of the instances in `saved`.
+    pub fn recover(limits: Limits, saved: Saved, adopted: Vec<Adopted>, now: Now) -> (Self, Step) {
+        let mut found: BTreeMap<InstanceIdent, Adopted> = adopted
+            .into_iter()
+            .map(|it| (it.instance.clone(), it))
+            .collect();
+        let mut decider = Self::new(limits, now);
+        decider.overrides = saved.overrides;
+        decider.next_run = saved.next_run;
+        decider.controller = Controller::Away {
+            before: saved.offline,
+            since: now.steady,
+        };
+        for (ident, row) in saved.rows {
+            let mut instance = Instance::from_row(&row);
+            if let Some((target, run)) = &row.running {
+                instance.last = Some(Arc::new(target.info.clone()));
+                match found.remove(&ident) {
+                    Some(adopted) => {
+                        instance.adopt_unknown(Arc::clone(target), adopted.run, now);
+                        if adopted.run == *run {
+                            instance.told(*run, adopted.state, &decider.limits, now);
+                        } else {
+                            instance.outdate(adopted.run, *run);
+                        }
+                    }
+                    // It does not run, but what belongs to it may be there: it is removed before anything is started.
+                    None => {
+                        instance.have = Have::Stuck {
+                            target: Arc::clone(target),
+                            run: *run,
+                            retry: Duration::ZERO,
+                        };
+                    }
+                }
+            }
+            instance.saved = Some(row);
+            decider.instances.insert(ident, instance);
+        }
+        let step = decider.step(Event::Tick, now);
+        (decider, step)
+    }
+}
+
+impl Instance {
+    /// What runs was started under another number than the one on record: nobody knows what it is made of.
+    fn outdate(&mut self, found: RunId, recorded: RunId) {
+        if let Have::Up(up) = &mut self.have {
+            up.given_up = Some(super::failed(format!(
+                "run {} was found where run {} was left",
+                found.0, recorded.0
+            )));
+        }
+    }
+}

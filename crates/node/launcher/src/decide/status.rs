@@ -1,0 +1,69 @@
+//! How an instance looks from outside.
+
+use muster_api::domain::{AosError, InstanceInfo, InstanceState, InstanceStatus};
+
+use super::instance::{Fetch, Have, Instance, Pulse};
+
+/// What the controller is told. An instance always was something once, or it would not be known.
+pub(super) fn of(instance: &Instance) -> InstanceStatus {
+    let (state, error) = state(instance);
+    let shown = shown(instance);
+    InstanceStatus {
+        instance: shown.instance.clone(),
+        version: shown.version.clone(),
+        runtime_id: Some(shown.runtime_id.clone()),
+        manifest_digest: Some(shown.manifest_digest.clone()),
+        env_vars: Vec::new(),
+        state,
+        error,
+    }
+}
+
+/// The version that the status is about: what there is, or else what is wanted.
+fn shown(instance: &Instance) -> &InstanceInfo {
+    let have = instance.have.target().map(|(target, _)| &target.info);
+    let want = instance.want.as_ref().map(|want| &want.info);
+    have.or(want)
+        .or(instance.goal.as_deref())
+        .or(instance.last.as_deref())
+        .expect("an instance is made with a goal or a run")
+}
+
+fn state(instance: &Instance) -> (InstanceState, Option<AosError>) {
+    let fetch_fault = match &instance.fetch {
+        Fetch::Failed { fault, .. } => Some(fault),
+        _ => None,
+    };
+    let rejected = instance.rejected.as_ref().map(|it| &it.fault);
+    match &instance.have {
+        Have::Up(up) if up.given_up.is_some() => (InstanceState::Failed, up.given_up.clone()),
+        Have::Up(up) => match up.pulse {
+            // What keeps it from being newer than it is.
+            Pulse::Running => (InstanceState::Active, fetch_fault.or(rejected).cloned()),
+            Pulse::Starting | Pulse::Restarting => {
+                (InstanceState::Activating, instance.fault.clone())
+            }
+        },
+        Have::Starting { .. } => (InstanceState::Activating, instance.fault.clone()),
+        Have::Stopping { .. } if instance.stop_fault().is_some() => {
+            (InstanceState::Failed, instance.stop_fault().cloned())
+        }
+        // It holds what it holds until it is gone.
+        Have::Stopping { .. } => (InstanceState::Active, None),
+        Have::Stuck { .. } => (InstanceState::Failed, instance.fault.clone()),
+        Have::Nothing => nothing(instance, fetch_fault.or(instance.fault.as_ref())),
+    }
+}
+
+fn nothing(instance: &Instance, fault: Option<&AosError>) -> (InstanceState, Option<AosError>) {
+    if instance.goal.is_none() {
+        return (InstanceState::Inactive, None);
+    }
+    if let Some(held) = &instance.held {
+        return (InstanceState::Inactive, Some(held.clone()));
+    }
+    match fault {
+        Some(fault) => (InstanceState::Failed, Some(fault.clone())),
+        None => (InstanceState::Activating, None),
+    }
+}

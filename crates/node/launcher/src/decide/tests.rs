@@ -1,0 +1,302 @@
+//! Single decisions, one by one. The laws that hold for all of them together are in [`laws`].
+
+mod laws;
+mod world;
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use muster_api::domain::{
+    AlertRules, Digest, EnvVar, Gid, InstanceFilter, InstanceIdent, InstanceInfo, InstanceState,
+    ItemType, Uid,
+};
+use muster_runtime::{Ended, RunState};
+
+use self::world::World;
+use super::*;
+
+/// The n-th instance, in some version.
+pub(super) fn info(number: u64, version: u8) -> InstanceInfo {
+    InstanceInfo {
+        instance: InstanceIdent {
+            item_id: format!("item{number}").parse().unwrap(),
+            subject_id: "subject".parse().unwrap(),
+            instance: 0,
+            item_type: ItemType::Service,
+            preinstalled: false,
+        },
+        version: format!("{version}.0.0"),
+        manifest_digest: Digest::from_sha256([version; 32]),
+        owner_id: None,
+        runtime_id: "runtime".parse().unwrap(),
+        uid: Uid::new(5000).unwrap(),
+        gid: Gid::new(5000).unwrap(),
+        priority: 0,
+        storage_path: None,
+        state_path: None,
+        env_vars: Vec::new(),
+        network: None,
+        alert_rules: AlertRules::default(),
+    }
+}
+
+fn crash() -> RunState {
+    RunState::Restarting {
+        last: Ended::Exited(7),
+        restarts: 1,
+    }
+}
+
+#[test]
+fn an_update_starts_everything_and_settles_once() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1), info(2, 1)]));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 1.0.0", "item2 1.0.0"]);
+    assert_eq!(world.settled.len(), 1);
+    assert!(
+        world.settled[0]
+            .iter()
+            .all(|it| it.state == InstanceState::Active && it.error.is_none())
+    );
+    let seen: Vec<_> = world.states_of(&info(1, 1).instance);
+    assert_eq!(seen, [InstanceState::Activating, InstanceState::Active]);
+}
+
+#[test]
+fn equal_instances_are_left_alone_and_only_changed_ones_are_touched() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1), info(2, 1), info(3, 1)]));
+    world.run_actions();
+    let touched = world.starts;
+    world.event(Event::Update(vec![info(1, 1), info(2, 2)]));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 1.0.0", "item2 2.0.0"]);
+    assert_eq!(world.starts, touched + 1);
+    assert_eq!(world.stops, 2);
+    world.event(Event::Update(vec![info(1, 1), info(2, 2)]));
+    assert!(world.actions.is_empty(), "an equal set changes nothing");
+    assert_eq!(world.settled.len(), 3, "but it is answered");
+}
+
+#[test]
+fn the_old_version_runs_until_the_new_one_is_there() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)]));
+    world.run_actions();
+    world.event(Event::Update(vec![info(1, 2)]));
+    assert!(matches!(world.actions.as_slice(), [Effect::Fetch(_)]));
+    world.fail_next = true;
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 1.0.0"]);
+    let status = &world.settled.last().unwrap()[0];
+    assert_eq!(status.version, "1.0.0");
+    assert!(status.error.is_some(), "it says why it is not newer");
+    world.pass(Duration::from_secs(11));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 2.0.0"]);
+}
+
+#[test]
+fn a_newer_set_does_not_wait_for_a_download_that_hangs() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)]));
+    assert!(matches!(world.actions.as_slice(), [Effect::Fetch(_)]));
+    world.event(Event::Update(vec![info(2, 1)]));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item2 1.0.0"]);
+}
+
+#[test]
+fn a_version_that_fails_its_first_health_period_is_gone_back_from() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)]));
+    world.run_actions();
+    world.pass(Duration::from_secs(11));
+    world.event(Event::Update(vec![info(1, 2)]));
+    world.run_actions();
+    let ident = info(1, 2).instance;
+    for _ in 0..3 {
+        world.pass(Duration::from_secs(1));
+        world.tell(&ident, crash());
+        world.tell(&ident, RunState::Running);
+    }
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 1.0.0"]);
+    let last = world.last_status(&ident);
+    assert_eq!(last.state, InstanceState::Active);
+    assert_eq!(last.version, "1.0.0");
+    let why = last.error.unwrap().message;
+    assert!(
+        why.contains("2.0.0") && why.contains("exit code 7"),
+        "{why}"
+    );
+    // The controller says the same again: it is not tried again.
+    world.event(Event::Update(vec![info(1, 2)]));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 1.0.0"]);
+    // Nor after a restart.
+    world.die();
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 1.0.0"]);
+    world.event(Event::Update(vec![info(1, 3)]));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 3.0.0"]);
+}
+
+#[test]
+fn a_crash_loop_ends_however_slow_and_is_tried_again_later() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)]));
+    world.run_actions();
+    let ident = info(1, 1).instance;
+    for _ in 0..3 {
+        world.pass(Duration::from_secs(9));
+        world.tell(&ident, crash());
+        world.tell(&ident, RunState::Running);
+    }
+    world.run_actions();
+    assert_eq!(world.last_status(&ident).state, InstanceState::Failed);
+    assert!(world.running.is_empty());
+    world.pass(Duration::from_secs(9));
+    assert!(world.actions.is_empty(), "not yet");
+    world.pass(Duration::from_secs(2));
+    world.run_actions();
+    assert_eq!(world.last_status(&ident).state, InstanceState::Active);
+}
+
+#[test]
+fn higher_priority_runs_before_lower_is_started() {
+    let mut world = World::new();
+    let mut first = info(1, 1);
+    first.priority = 10;
+    world.event(Event::Update(vec![info(2, 1), first.clone()]));
+    world.finish_fetches();
+    let starts: Vec<_> = world.pending_starts();
+    assert_eq!(starts, [first.instance.clone()]);
+    world.run_actions();
+    assert_eq!(world.running.len(), 2);
+}
+
+#[test]
+fn dependencies_start_first_and_circles_are_broken() {
+    let mut world = World::new();
+    world.after.insert("item1".into(), vec!["item2".into()]);
+    world.event(Event::Update(vec![info(1, 1), info(2, 1)]));
+    world.finish_fetches();
+    assert_eq!(world.pending_starts(), [info(2, 1).instance]);
+    world.run_actions();
+    assert_eq!(world.running.len(), 2);
+
+    let mut circle = World::new();
+    circle.after.insert("item1".into(), vec!["item2".into()]);
+    circle.after.insert("item2".into(), vec!["item1".into()]);
+    circle.event(Event::Update(vec![info(1, 1), info(2, 1)]));
+    circle.run_actions();
+    assert_eq!(circle.running.len(), 2);
+}
+
+#[test]
+fn who_shares_storage_waits_until_the_other_is_gone() {
+    let mut world = World::new();
+    let with_storage = |number| {
+        let mut info = info(number, 1);
+        info.storage_path = Some("shared".parse().unwrap());
+        info
+    };
+    world.event(Event::Update(vec![with_storage(1)]));
+    world.run_actions();
+    world.event(Event::Update(vec![with_storage(2)]));
+    world.finish_fetches();
+    assert!(world.pending_starts().is_empty());
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item2 1.0.0"]);
+}
+
+#[test]
+fn an_item_may_limit_its_time_without_a_controller() {
+    let mut world = World::new();
+    world.offline_ttl = Some(Duration::from_secs(300));
+    world.event(Event::Update(vec![info(1, 1)]));
+    world.run_actions();
+    world.event(Event::Controller { connected: false });
+    world.pass(Duration::from_secs(200));
+    world.run_actions();
+    // A restart does not begin to count anew, but for what was not written down yet.
+    world.die();
+    world.run_actions();
+    assert_eq!(world.running.len(), 1);
+    for _ in 0..3 {
+        world.pass(Duration::from_secs(61));
+        world.run_actions();
+    }
+    assert!(world.running.is_empty());
+    let status = world.last_status(&info(1, 1).instance);
+    assert_eq!(status.state, InstanceState::Inactive);
+    assert!(status.error.is_some());
+    world.event(Event::Controller { connected: true });
+    world.run_actions();
+    assert_eq!(world.running.len(), 1);
+}
+
+#[test]
+fn an_override_restarts_what_it_is_for_and_ends_by_itself() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1), info(2, 1)]));
+    world.run_actions();
+    let only_first = InstanceFilter::new(Some("item1".parse().unwrap()), None, None).unwrap();
+    let it = EnvOverride {
+        filter: only_first,
+        variable: EnvVar::new("LEVEL".parse().unwrap(), "debug".into()).unwrap(),
+        expires: Some(UNIX_EPOCH + Duration::from_secs(1100)),
+    };
+    let before = world.starts;
+    world.event(Event::Overrides(vec![it]));
+    world.run_actions();
+    assert_eq!(world.starts, before + 1);
+    world.die();
+    world.run_actions();
+    assert_eq!(world.starts, before + 1, "it outlives the launcher");
+    world.pass(Duration::from_secs(101));
+    world.run_actions();
+    assert_eq!(world.starts, before + 2, "it has expired");
+}
+
+#[test]
+fn a_stop_that_fails_is_repeated_and_said() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)]));
+    world.run_actions();
+    world.event(Event::Update(Vec::new()));
+    world.fail_next = true;
+    world.run_actions();
+    let status = world.last_status(&info(1, 1).instance);
+    assert_eq!(status.state, InstanceState::Failed);
+    world.pass(Duration::from_secs(11));
+    world.run_actions();
+    assert!(world.running.is_empty());
+    assert_eq!(
+        world.last_status(&info(1, 1).instance).state,
+        InstanceState::Inactive
+    );
+}
+
+#[test]
+fn after_a_reboot_everything_starts_again_and_leftovers_go_first() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1), info(2, 1)]));
+    world.run_actions();
+    world.running.clear();
+    world.die();
+    let stops = world.stops;
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 1.0.0", "item2 1.0.0"]);
+    assert_eq!(world.stops, stops + 2);
+}
+
+#[test]
+fn a_set_that_names_an_instance_twice_does_not_make_it_restart() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1), info(1, 2)]));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 1.0.0"]);
+}

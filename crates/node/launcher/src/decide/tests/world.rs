@@ -1,0 +1,301 @@
+//! A machine of make-believe under the decider: it keeps what runs and what was written down when the decider dies.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use muster_api::domain::{AosCode, AosError, InstanceIdent, InstanceState, InstanceStatus};
+use muster_runtime::{Adopted, RunEvent, RunId, RunState};
+
+use super::super::*;
+
+pub(super) struct World {
+    decider: Decider,
+    now: Now,
+    rows: BTreeMap<InstanceIdent, Row>,
+    overrides: Vec<EnvOverride>,
+    offline: Duration,
+    next_run: RunId,
+    /// What runs, whoever decides.
+    pub(super) running: BTreeMap<InstanceIdent, (Arc<Target>, RunId)>,
+    /// Begun and not ended.
+    pub(super) actions: Vec<Effect>,
+    pub(super) reports: Vec<InstanceStatus>,
+    pub(super) settled: Vec<Vec<InstanceStatus>>,
+    pub(super) starts: usize,
+    pub(super) stops: usize,
+    /// The next action fails.
+    pub(super) fail_next: bool,
+    /// What each item depends on.
+    pub(super) after: BTreeMap<String, Vec<String>>,
+    pub(super) offline_ttl: Option<Duration>,
+    used_runs: BTreeSet<(InstanceIdent, RunId)>,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let now = Now {
+            steady: Duration::ZERO,
+            wall: UNIX_EPOCH + Duration::from_secs(1000),
+        };
+        Self {
+            decider: Decider::new(Limits::default(), now),
+            now,
+            rows: BTreeMap::new(),
+            overrides: Vec::new(),
+            offline: Duration::ZERO,
+            next_run: RunId::default(),
+            running: BTreeMap::new(),
+            actions: Vec::new(),
+            reports: Vec::new(),
+            settled: Vec::new(),
+            starts: 0,
+            stops: 0,
+            fail_next: false,
+            after: BTreeMap::new(),
+            offline_ttl: None,
+            used_runs: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn event(&mut self, event: Event) {
+        let step = self.decider.step(event, self.now);
+        self.take(step);
+    }
+
+    fn take(&mut self, step: Step) {
+        for change in step.changes {
+            match change {
+                Change::Put(ident, row) => {
+                    self.rows.insert(ident, *row);
+                }
+                Change::Remove(ident) => {
+                    self.rows.remove(&ident);
+                }
+                Change::Overrides(overrides) => self.overrides = overrides,
+                Change::Offline(offline) => self.offline = offline,
+                Change::NextRun(run) => self.next_run = run,
+            }
+        }
+        for effect in step.effects {
+            match effect {
+                Effect::StopFetching(ident) => self
+                    .actions
+                    .retain(|it| !matches!(it, Effect::Fetch(target) if *target.ident() == ident)),
+                Effect::Report(statuses) => self.reports.extend(statuses),
+                Effect::Settled(all) => self.settled.push(all),
+                Effect::Keep(_) => {}
+                Effect::Start { ref target, run } => {
+                    let fresh = self.used_runs.insert((target.ident().clone(), run));
+                    assert!(fresh, "run {run:?} of {} was used before", target.ident());
+                    let row = &self.rows[target.ident()];
+                    assert_eq!(
+                        row.running.as_ref(),
+                        Some(&(Arc::clone(target), run)),
+                        "written down first"
+                    );
+                    self.actions.push(effect);
+                }
+                other => self.actions.push(other),
+            }
+        }
+        for (index, one) in self.actions.iter().enumerate() {
+            let twice = self.actions[..index]
+                .iter()
+                .any(|other| Self::subject(one) == Self::subject(other));
+            assert!(
+                !twice || matches!(one, Effect::Fetch(_)) != self.has_other_fetch(index),
+                "two actions at a time on {:?}",
+                Self::subject(one)
+            );
+        }
+    }
+
+    fn has_other_fetch(&self, index: usize) -> bool {
+        let subject = Self::subject(&self.actions[index]);
+        self.actions[..index]
+            .iter()
+            .any(|it| matches!(it, Effect::Fetch(_)) && Self::subject(it) == subject)
+    }
+
+    fn subject(effect: &Effect) -> Option<&InstanceIdent> {
+        match effect {
+            Effect::Fetch(target) | Effect::Start { target, .. } | Effect::Stop { target, .. } => {
+                Some(target.ident())
+            }
+            _ => None,
+        }
+    }
+
+    /// Time passes; the decider is woken when it wants to be.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now.steady + time;
+        while let Some(due) = self.decider.deadline(self.now).filter(|due| *due <= end) {
+            let step = due.saturating_sub(self.now.steady);
+            assert!(!step.is_zero(), "a deadline that passes at once");
+            self.advance(step);
+            self.event(Event::Tick);
+        }
+        let rest = end.saturating_sub(self.now.steady);
+        self.advance(rest);
+        self.event(Event::Tick);
+    }
+
+    fn advance(&mut self, time: Duration) {
+        self.now.steady += time;
+        self.now.wall += time;
+    }
+
+    pub(super) fn tell(&mut self, ident: &InstanceIdent, state: RunState) {
+        if let Some((_, run)) = self.running.get(ident) {
+            let event = RunEvent {
+                instance: ident.clone(),
+                run: *run,
+                state,
+            };
+            self.event(Event::Run(event));
+        }
+    }
+
+    /// One action ends.
+    pub(super) fn finish(&mut self, index: usize) {
+        let effect = self.actions.remove(index);
+        let fails = std::mem::take(&mut self.fail_next);
+        let fault = || AosError::new(AosCode::Failed, "it was made to fail");
+        match effect {
+            Effect::Fetch(target) => {
+                let after = self.after.get(target.ident().item_id.as_str());
+                let after = after.into_iter().flatten();
+                let facts = Facts {
+                    after: after.map(|it| it.parse().unwrap()).collect(),
+                    offline_ttl: self.offline_ttl,
+                    ..Facts::unknown()
+                };
+                let result = if fails { Err(fault()) } else { Ok(facts) };
+                self.event(Event::Fetched { target, result });
+            }
+            Effect::Start { target, run } => {
+                let instance = target.ident().clone();
+                let result = if fails {
+                    Err(fault())
+                } else {
+                    self.starts += 1;
+                    let old = self.running.insert(instance.clone(), (target, run));
+                    assert!(old.is_none(), "{instance} was started twice");
+                    Ok(())
+                };
+                self.event(Event::Started {
+                    instance,
+                    run,
+                    result,
+                });
+            }
+            Effect::Stop { target, .. } => {
+                let instance = target.ident().clone();
+                let result = if fails {
+                    Err(fault())
+                } else {
+                    self.stops += 1;
+                    self.running.remove(&instance);
+                    Ok(())
+                };
+                self.event(Event::Stopped { instance, result });
+            }
+            other => panic!("{other:?} is no action"),
+        }
+    }
+
+    /// Everything that was begun ends, and what follows from that, too.
+    pub(super) fn run_actions(&mut self) {
+        for _ in 0..10_000 {
+            if self.actions.is_empty() {
+                return;
+            }
+            self.finish(0);
+        }
+        panic!("it never rests: {:?}", self.actions);
+    }
+
+    pub(super) fn finish_fetches(&mut self) {
+        while let Some(index) = self
+            .actions
+            .iter()
+            .position(|it| matches!(it, Effect::Fetch(_)))
+        {
+            self.finish(index);
+        }
+    }
+
+    /// The launcher dies; what it had begun may or may not have happened, and another one takes over.
+    pub(super) fn die(&mut self) {
+        self.die_with(|_| false);
+    }
+
+    pub(super) fn die_with(&mut self, mut happened: impl FnMut(&Effect) -> bool) {
+        for effect in std::mem::take(&mut self.actions) {
+            if !happened(&effect) {
+                continue;
+            }
+            match effect {
+                Effect::Start { target, run } => {
+                    self.running.insert(target.ident().clone(), (target, run));
+                }
+                Effect::Stop { target, .. } => {
+                    self.running.remove(target.ident());
+                }
+                _ => {}
+            }
+        }
+        // The runtimes remove what nobody knows.
+        let rows = &self.rows;
+        self.running
+            .retain(|ident, _| rows.get(ident).is_some_and(|row| row.running.is_some()));
+        let adopted = self.running.iter().map(|(instance, (_, run))| Adopted {
+            instance: instance.clone(),
+            run: *run,
+            state: RunState::Running,
+        });
+        let saved = Saved {
+            rows: self
+                .rows
+                .iter()
+                .map(|(ident, row)| (ident.clone(), row.clone()))
+                .collect(),
+            overrides: self.overrides.clone(),
+            offline: self.offline,
+            next_run: self.next_run,
+        };
+        let (decider, step) =
+            Decider::recover(Limits::default(), saved, adopted.collect(), self.now);
+        self.decider = decider;
+        self.take(step);
+    }
+
+    pub(super) fn pending_starts(&self) -> Vec<InstanceIdent> {
+        let start = |effect: &Effect| match effect {
+            Effect::Start { target, .. } => Some(target.ident().clone()),
+            _ => None,
+        };
+        self.actions.iter().filter_map(start).collect()
+    }
+
+    pub(super) fn running_versions(&self) -> Vec<String> {
+        self.running
+            .values()
+            .map(|(target, _)| format!("{} {}", target.ident().item_id, target.info.version))
+            .collect()
+    }
+
+    pub(super) fn states_of(&self, ident: &InstanceIdent) -> Vec<InstanceState> {
+        let about = self.reports.iter().filter(|it| it.instance == *ident);
+        about.map(|it| it.state).collect()
+    }
+
+    pub(super) fn last_status(&self, ident: &InstanceIdent) -> InstanceStatus {
+        let mut about = self.reports.iter().filter(|it| it.instance == *ident);
+        about.next_back().expect("it was reported").clone()
+    }
+
+    pub(super) fn statuses(&self) -> Vec<InstanceStatus> {
+        self.decider.statuses()
+    }
+}

@@ -1,0 +1,331 @@
+//! The one task of the launcher, and its handle.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures_util::StreamExt;
+use futures_util::stream::SelectAll;
+use muster_api::domain::{InstanceIdent, InstanceInfo, InstanceStatus, RuntimeId};
+use muster_runtime::{Adopted, RunEvent, Runtime, RuntimeError};
+use muster_store::{Store, StoreError};
+use muster_telemetry::ErrorChain;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+
+use crate::actions::Workshop;
+use crate::database::{self, LoadError};
+use crate::decide::{Decider, Effect, Event, Now, Step};
+use crate::limits::Limits;
+use crate::reports::Reports;
+use crate::seams::{Images, Network, Permissions, Resources};
+use crate::target::EnvOverride;
+
+muster_fault::points! {
+    /// Decided, not yet written down.
+    pub(crate) DECIDED = "launcher.decided",
+    /// Written down, nothing done.
+    pub(crate) WRITTEN = "launcher.written",
+    /// Everything of a step has been begun.
+    pub(crate) BEGUN = "launcher.begun",
+    /// An instance has been started, the launcher does not know yet.
+    pub(crate) STARTED = "launcher.started",
+    /// An instance has been stopped, the launcher does not know yet.
+    pub(crate) STOPPED = "launcher.stopped",
+    /// An image is there, the launcher does not know yet.
+    pub(crate) FETCHED = "launcher.fetched",
+}
+
+/// How many commands wait.
+const COMMANDS: usize = 32;
+/// How long a write that failed is waited with: the disk may have space again.
+const WRITE_RETRY: Duration = Duration::from_secs(5);
+
+/// What the launcher is put together from.
+#[derive(Debug)]
+pub struct Parts {
+    /// The node's database, opened with [`SCHEMA`](crate::SCHEMA).
+    pub store: Store,
+    /// What runs instances.
+    pub runtimes: Vec<Arc<dyn Runtime>>,
+    /// Gets images.
+    pub images: Arc<dyn Images>,
+    /// Registers permissions.
+    pub permissions: Arc<dyn Permissions>,
+    /// Makes networks.
+    pub network: Arc<dyn Network>,
+    /// Gives resources out.
+    pub resources: Arc<dyn Resources>,
+    /// State files of instances are below.
+    pub state_folder: PathBuf,
+    /// Storage of instances is below.
+    pub storage_folder: PathBuf,
+}
+
+/// Why the launcher cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartLauncherError {
+    /// The last state cannot be read.
+    #[error("cannot read what this node ran last")]
+    Load(#[source] LoadError),
+    /// A runtime cannot say what runs.
+    #[error("cannot take over what runs in runtime {runtime}")]
+    Adopt {
+        /// Which runtime.
+        runtime: RuntimeId,
+        /// Why.
+        source: RuntimeError,
+    },
+}
+
+/// The launcher's task has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the launcher has ended")]
+pub struct LauncherGone;
+
+#[derive(Debug)]
+enum Command {
+    Decide(Event),
+    Snapshot(oneshot::Sender<Vec<InstanceStatus>>),
+}
+
+/// The handle. The task ends when every handle is gone; what runs goes on.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    commands: mpsc::Sender<Command>,
+}
+
+impl Launcher {
+    /// Takes over what runs, starts what should run and does not, and goes on from there. The future is the task.
+    pub async fn start(
+        parts: Parts,
+        limits: Limits,
+    ) -> Result<(Self, Reports, impl Future<Output = ()> + Send), StartLauncherError> {
+        let saved = database::load(&parts.store)
+            .await
+            .map_err(StartLauncherError::Load)?;
+        let mut runtimes: BTreeMap<RuntimeId, Arc<dyn Runtime>> = BTreeMap::new();
+        let mut events = SelectAll::new();
+        let mut adopted: Vec<Adopted> = Vec::new();
+        for runtime in &parts.runtimes {
+            let id = runtime.info().runtime_id;
+            events.push(stream(runtime.events()));
+            let known: Vec<InstanceIdent> = saved
+                .rows
+                .iter()
+                .filter(|(_, row)| {
+                    let running = row.running.as_ref();
+                    running.is_some_and(|(target, _)| target.info.runtime_id == id)
+                })
+                .map(|(ident, _)| ident.clone())
+                .collect();
+            let found = runtime.adopt(known).await;
+            adopted.extend(found.map_err(|source| StartLauncherError::Adopt {
+                runtime: id.clone(),
+                source,
+            })?);
+            runtimes.insert(id, Arc::clone(runtime));
+        }
+        tracing::info!(
+            known = saved.rows.len(),
+            adopted = adopted.len(),
+            "taking over what runs"
+        );
+        let clock = Clock::start();
+        let (decider, step) = Decider::recover(limits, saved, adopted, clock.now());
+        let (commands, inbox) = mpsc::channel(COMMANDS);
+        let reports = Reports::default();
+        let driver = Driver {
+            decider,
+            clock,
+            workshop: Arc::new(Workshop { parts, runtimes }),
+            reports: reports.clone(),
+            actions: JoinSet::new(),
+            fetches: BTreeMap::new(),
+        };
+        Ok((Self { commands }, reports, driver.run(inbox, events, step)))
+    }
+
+    async fn decide(&self, event: Event) -> Result<(), LauncherGone> {
+        let sent = self.commands.send(Command::Decide(event)).await;
+        sent.map_err(|_| LauncherGone)
+    }
+
+    /// The controller wants exactly these. Returns when the launcher has the set; [`Reports`] tell what becomes of it.
+    pub async fn update(&self, instances: Vec<InstanceInfo>) -> Result<(), LauncherGone> {
+        self.decide(Event::Update(instances)).await
+    }
+
+    /// These overrides replace all earlier ones.
+    pub async fn override_env(&self, overrides: Vec<EnvOverride>) -> Result<(), LauncherGone> {
+        self.decide(Event::Overrides(overrides)).await
+    }
+
+    /// The controller came or went.
+    pub async fn controller(&self, connected: bool) -> Result<(), LauncherGone> {
+        self.decide(Event::Controller { connected }).await
+    }
+
+    /// All statuses, as they are now.
+    pub async fn snapshot(&self) -> Result<Vec<InstanceStatus>, LauncherGone> {
+        let (answer, wait) = oneshot::channel();
+        let sent = self.commands.send(Command::Snapshot(answer)).await;
+        sent.map_err(|_| LauncherGone)?;
+        wait.await.map_err(|_| LauncherGone)
+    }
+}
+
+fn stream(
+    events: mpsc::Receiver<RunEvent>,
+) -> std::pin::Pin<Box<dyn futures_util::Stream<Item = RunEvent> + Send>> {
+    Box::pin(futures_util::stream::unfold(events, |mut events| async {
+        let event = events.recv().await?;
+        Some((event, events))
+    }))
+}
+
+/// Tokio's clock, so that tests can turn it.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    started: Instant,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self {
+            started: Instant::now(),
+        }
+    }
+
+    fn now(self) -> Now {
+        Now {
+            steady: self.started.elapsed(),
+            wall: SystemTime::now(),
+        }
+    }
+
+    fn at(self, steady: Duration) -> Instant {
+        self.started + steady
+    }
+}
+
+struct Driver {
+    decider: Decider,
+    clock: Clock,
+    workshop: Arc<Workshop>,
+    reports: Reports,
+    actions: JoinSet<Event>,
+    fetches: BTreeMap<InstanceIdent, AbortHandle>,
+}
+
+impl Driver {
+    async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<Command>,
+        mut events: SelectAll<std::pin::Pin<Box<dyn futures_util::Stream<Item = RunEvent> + Send>>>,
+        first: Step,
+    ) {
+        self.carry_out(first).await;
+        loop {
+            let now = self.clock.now();
+            let deadline = self.decider.deadline(now);
+            let far = now.steady + Duration::from_secs(24 * 3600);
+            let wake = self.clock.at(deadline.unwrap_or(far));
+            let event = tokio::select! {
+                command = inbox.recv() => match command {
+                    Some(Command::Decide(event)) => event,
+                    Some(Command::Snapshot(answer)) => {
+                        // Whoever asked may have gone.
+                        let _ = answer.send(self.decider.statuses());
+                        continue;
+                    }
+                    None => break,
+                },
+                Some(done) = self.actions.join_next() => match done {
+                    Ok(event) => event,
+                    // Only fetches are ended from outside, and nobody waits for those.
+                    Err(_) => continue,
+                },
+                Some(event) = events.next() => Event::Run(event),
+                () = tokio::time::sleep_until(wake) => Event::Tick,
+            };
+            let step = self.decider.step(event, self.clock.now());
+            self.carry_out(step).await;
+        }
+        self.reports.close();
+    }
+
+    async fn carry_out(&mut self, step: Step) {
+        muster_fault::hit(DECIDED);
+        self.write_down(&step).await;
+        muster_fault::hit(WRITTEN);
+        for effect in step.effects {
+            self.begin(effect);
+        }
+        muster_fault::hit(BEGUN);
+    }
+
+    /// What is not on disk is not done: without the disk the launcher stands still, and says so, until the disk is back.
+    async fn write_down(&self, step: &Step) {
+        if step.changes.is_empty() {
+            return;
+        }
+        while let Err(error) =
+            database::save(&self.workshop.parts.store, step.changes.clone()).await
+        {
+            tracing::error!(error = %ErrorChain(&error), retry_in = ?WRITE_RETRY, "cannot write down what was decided");
+            if matches!(error, StoreError::Closed { .. }) {
+                return;
+            }
+            tokio::time::sleep(WRITE_RETRY).await;
+        }
+    }
+
+    fn begin(&mut self, effect: Effect) {
+        let workshop = Arc::clone(&self.workshop);
+        match effect {
+            Effect::Fetch(target) => {
+                let ident = target.ident().clone();
+                let handle = self.actions.spawn(async move {
+                    let result = workshop.fetch(&target).await;
+                    muster_fault::hit(FETCHED);
+                    Event::Fetched { target, result }
+                });
+                self.fetches.insert(ident, handle);
+            }
+            Effect::StopFetching(ident) => {
+                if let Some(handle) = self.fetches.remove(&ident) {
+                    handle.abort();
+                }
+            }
+            Effect::Start { target, run } => {
+                self.actions.spawn(async move {
+                    let result = workshop.start(&target, run).await;
+                    muster_fault::hit(STARTED);
+                    Event::Started {
+                        instance: target.ident().clone(),
+                        run,
+                        result,
+                    }
+                });
+            }
+            Effect::Stop { target, grace } => {
+                self.actions.spawn(async move {
+                    let result = workshop.stop(&target, grace).await;
+                    muster_fault::hit(STOPPED);
+                    Event::Stopped {
+                        instance: target.ident().clone(),
+                        result,
+                    }
+                });
+            }
+            Effect::Keep(manifests) => self.workshop.parts.images.keep(manifests),
+            Effect::Report(statuses) => self.reports.changed(statuses),
+            Effect::Settled(all) => self.reports.settled(all),
+        }
+    }
+}

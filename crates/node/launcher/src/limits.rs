@@ -1,0 +1,36 @@
+//! What bounds the launcher.
+
+use std::time::Duration;
+
+/// Settings with defaults that suit a small device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// So many instances are started at a time.
+    pub starts: usize,
+    /// So many images are fetched at a time.
+    pub fetches: usize,
+    /// A version that runs for so long (or for its `startInterval`, if that is longer) is good.
+    pub health_period: Duration,
+    /// So long may a fetch hold up instances of lower priority.
+    pub order_patience: Duration,
+    /// Between the request to end and the end by force.
+    pub stop_grace: Duration,
+    /// First wait after an instance was given up; doubles up to [`longest_wait`](Self::longest_wait).
+    pub first_wait: Duration,
+    /// Longest such wait.
+    pub longest_wait: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            starts: 8,
+            fetches: 3,
+            health_period: Duration::from_secs(10),
+            order_patience: Duration::from_secs(5),
+            stop_grace: Duration::from_secs(10),
+            first_wait: Duration::from_secs(10),
+            longest_wait: Duration::from_secs(600),
+        }
+    }
+}

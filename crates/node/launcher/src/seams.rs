@@ -1,0 +1,154 @@
+//! What the launcher needs from the rest of the Service Manager.
+//!
+//! Everything here is idempotent: after a death in the middle, the launcher asks again. Each trait has an implementation that
+//! does nothing ([`Absent`]), for nodes and tests without that part.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+use muster_api::domain::{AosCode, AosError, Cause, Digest, InstanceIdent, InstanceInfo};
+use muster_item::{ImageConfig, ItemConfig};
+use muster_runtime::{ImagePaths, NetworkAttachment, ResourceGrant, RuntimeError, Secret};
+use muster_telemetry::ErrorChain;
+
+/// Why something around an instance failed.
+#[derive(Debug)]
+pub struct SeamError {
+    /// What the controller is told.
+    pub code: AosCode,
+    /// What happened.
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl SeamError {
+    /// An error with a code of the controller's list.
+    pub fn new(code: AosCode, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self {
+            code,
+            source: source.into(),
+        }
+    }
+
+    pub(crate) fn while_doing(&self, what: &str) -> AosError {
+        AosError {
+            cause: Cause::Code {
+                code: self.code,
+                exit_code: 0,
+            },
+            message: format!("{what}: {}", ErrorChain(&*self.source)),
+        }
+    }
+}
+
+pub(crate) fn runtime_fault(error: &RuntimeError) -> AosError {
+    AosError::new(AosCode::Runtime, ErrorChain(error).to_string())
+}
+
+/// An image that is on this node, whole and unpacked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InstalledImage {
+    /// Where it is.
+    pub paths: ImagePaths,
+    /// What it says about running it.
+    pub image_config: ImageConfig,
+    /// What its item says about running it.
+    pub item_config: ItemConfig,
+}
+
+/// Gets images and keeps them.
+pub trait Images: Send + Sync + fmt::Debug + 'static {
+    /// Gets what is missing of an image and answers where it is; at once if nothing is missing. Dropping the future stops it.
+    fn install(&self, manifest: Digest) -> BoxFuture<'_, Result<InstalledImage, SeamError>>;
+
+    /// From now on these are needed: they run, are wanted, or would be gone back to. Everything else may be collected.
+    fn keep(&self, manifests: BTreeSet<Digest>);
+}
+
+/// Registers what an instance may do.
+pub trait Permissions: Send + Sync + fmt::Debug + 'static {
+    /// Answers the secret, if the item asks for permissions at all.
+    fn register<'a>(
+        &'a self,
+        instance: &'a InstanceIdent,
+        item: &'a ItemConfig,
+    ) -> BoxFuture<'a, Result<Option<Secret>, SeamError>>;
+
+    /// Takes all permissions away.
+    fn unregister<'a>(
+        &'a self,
+        instance: &'a InstanceIdent,
+    ) -> BoxFuture<'a, Result<(), SeamError>>;
+}
+
+/// Gives an instance its network.
+pub trait Network: Send + Sync + fmt::Debug + 'static {
+    /// Makes it; `None` if the instance has none.
+    fn attach<'a>(
+        &'a self,
+        info: &'a InstanceInfo,
+        item: &'a ItemConfig,
+    ) -> BoxFuture<'a, Result<Option<NetworkAttachment>, SeamError>>;
+
+    /// Removes it.
+    fn detach<'a>(&'a self, instance: &'a InstanceIdent) -> BoxFuture<'a, Result<(), SeamError>>;
+}
+
+/// Gives out what the node has of something.
+pub trait Resources: Send + Sync + fmt::Debug + 'static {
+    /// Takes what the item asks for, all or nothing.
+    fn take<'a>(
+        &'a self,
+        instance: &'a InstanceIdent,
+        item: &'a ItemConfig,
+    ) -> BoxFuture<'a, Result<Vec<ResourceGrant>, SeamError>>;
+
+    /// Gives it back.
+    fn release<'a>(&'a self, instance: &'a InstanceIdent) -> BoxFuture<'a, Result<(), SeamError>>;
+}
+
+/// Does nothing, for parts that a node does not have.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Absent;
+
+impl Permissions for Absent {
+    fn register<'a>(
+        &'a self,
+        _: &'a InstanceIdent,
+        _: &'a ItemConfig,
+    ) -> BoxFuture<'a, Result<Option<Secret>, SeamError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn unregister<'a>(&'a self, _: &'a InstanceIdent) -> BoxFuture<'a, Result<(), SeamError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Network for Absent {
+    fn attach<'a>(
+        &'a self,
+        _: &'a InstanceInfo,
+        _: &'a ItemConfig,
+    ) -> BoxFuture<'a, Result<Option<NetworkAttachment>, SeamError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn detach<'a>(&'a self, _: &'a InstanceIdent) -> BoxFuture<'a, Result<(), SeamError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Resources for Absent {
+    fn take<'a>(
+        &'a self,
+        _: &'a InstanceIdent,
+        _: &'a ItemConfig,
+    ) -> BoxFuture<'a, Result<Vec<ResourceGrant>, SeamError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn release<'a>(&'a self, _: &'a InstanceIdent) -> BoxFuture<'a, Result<(), SeamError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
