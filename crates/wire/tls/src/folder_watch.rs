@@ -15,18 +15,24 @@ use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+/// Tells that something has happened in the folders of given files; see [`arm`](Self::arm).
+///
+/// Folders are watched, not files: a file replaced by a rename is another file, and one that does not
+/// exist yet cannot be watched. The certificate watcher uses it, and so can whoever reads other files
+/// that are replaced while a daemon runs.
 #[derive(Debug)]
-pub(crate) struct FolderWatch {
+pub struct FolderWatch {
     inotify: AsyncFd<OwnedFd>,
     watched: BTreeSet<i32>,
 }
 
 impl FolderWatch {
+    /// Watches nothing yet. Needs a tokio runtime with I/O around it.
     #[expect(
         unsafe_code,
         reason = "tokio takes descriptors of other kinds than its own only so"
     )]
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         // SAFETY: the descriptor is open and owned; the `AsyncFd` takes the `OwnedFd` over, which
         // always gives the same number, and only shared references to it are ever handed out.
@@ -39,7 +45,7 @@ impl FolderWatch {
 
     /// Watches the folders of `files` as they are now, and no others. Gives the folders that cannot be
     /// watched, with the reason.
-    pub(crate) fn arm(&mut self, files: &[PathBuf]) -> BTreeMap<PathBuf, io::Error> {
+    pub fn arm(&mut self, files: &[PathBuf]) -> BTreeMap<PathBuf, io::Error> {
         let flags = WatchFlags::CLOSE_WRITE
             | WatchFlags::CREATE
             | WatchFlags::DELETE
@@ -70,7 +76,7 @@ impl FolderWatch {
     }
 
     /// Waits until something has happened in a watched folder.
-    pub(crate) async fn changed(&mut self) -> io::Result<()> {
+    pub async fn changed(&mut self) -> io::Result<()> {
         loop {
             let mut ready = self.inotify.readable().await?;
             let drained = ready.try_io(|fd| drain(fd.get_ref()));

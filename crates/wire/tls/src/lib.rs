@@ -89,6 +89,7 @@ pub use client::{
 };
 pub use facts::{CertFacts, CertNames, CertSummary, ReadCertError};
 pub use files::FileCertSource;
+pub use folder_watch::FolderWatch;
 pub use identity::{IdentifyError, IdentityOrigin, IdentityPolicy, PeerIdentity, spiffe_id};
 pub use incoming::Incoming;
 pub use mapping::{
