@@ -37,8 +37,18 @@ struct OwnFiles {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TrustFiles {
-    ca: PathBuf,
-    crl: Option<PathBuf>,
+    /// At least one.
+    ca: Vec<PathBuf>,
+    crl: Vec<PathBuf>,
+}
+
+impl TrustFiles {
+    fn new(ca: PathBuf) -> Self {
+        Self {
+            ca: vec![ca],
+            crl: Vec::new(),
+        }
+    }
 }
 
 impl FileCertSource {
@@ -53,10 +63,7 @@ impl FileCertSource {
                 cert: cert.into(),
                 key: key.into(),
             }),
-            trust: Some(TrustFiles {
-                ca: ca.into(),
-                crl: None,
-            }),
+            trust: Some(TrustFiles::new(ca.into())),
         }
     }
 
@@ -75,19 +82,27 @@ impl FileCertSource {
     pub fn trust_only(ca: impl Into<PathBuf>) -> Self {
         Self {
             own: None,
-            trust: Some(TrustFiles {
-                ca: ca.into(),
-                crl: None,
-            }),
+            trust: Some(TrustFiles::new(ca.into())),
         }
     }
 
-    /// Adds a file of revocation lists, which from then on has to exist and to have a list of every CA
-    /// in a peer's chain. Without effect on a source that trusts nobody.
+    /// Adds a file of CA certificates to those that are trusted. A source that trusted nobody trusts
+    /// these from then on.
+    #[must_use]
+    pub fn with_ca(mut self, ca: impl Into<PathBuf>) -> Self {
+        match &mut self.trust {
+            Some(trust) => trust.ca.push(ca.into()),
+            None => self.trust = Some(TrustFiles::new(ca.into())),
+        }
+        self
+    }
+
+    /// Adds a file of revocation lists, which from then on has to exist; all such files together must
+    /// have a list of every CA in a peer's chain. Without effect on a source that trusts nobody.
     #[must_use]
     pub fn with_crl(mut self, crl: impl Into<PathBuf>) -> Self {
         if let Some(trust) = &mut self.trust {
-            trust.crl = Some(crl.into());
+            trust.crl.push(crl.into());
         }
         self
     }
@@ -118,8 +133,8 @@ impl CertSource for FileCertSource {
         let trust = self
             .trust
             .iter()
-            .flat_map(|files| [Some(&files.ca), files.crl.as_ref()]);
-        own.chain(trust.flatten()).cloned().collect()
+            .flat_map(|files| files.ca.iter().chain(&files.crl));
+        own.chain(trust).cloned().collect()
     }
 }
 
@@ -171,28 +186,34 @@ impl TrustFiles {
     fn load(&self, warnings: &mut Vec<LoadWarning>) -> Result<Trust, LoadCertError> {
         let mut roots = RootCertStore::empty();
         let mut ca_names = Vec::new();
-        for (index, der) in read_pem::<CertificateDer<'static>>(&self.ca, "CA certificate")?
-            .into_iter()
-            .enumerate()
-        {
-            let (path, position) = (self.ca.clone(), index + 1);
-            let facts = CertFacts::from_der(&der).map_err(|source| LoadCertError::Certificate {
-                path: path.clone(),
-                position,
-                source,
-            })?;
-            ca_names.push(facts.summary.subject);
-            roots.add(der).map_err(|source| LoadCertError::Root {
-                path,
-                position,
-                source,
-            })?;
+        for path in &self.ca {
+            let ders = read_pem::<CertificateDer<'static>>(path, "CA certificate")?;
+            for (index, der) in ders.into_iter().enumerate() {
+                let (path, position) = (path.clone(), index + 1);
+                let facts =
+                    CertFacts::from_der(&der).map_err(|source| LoadCertError::Certificate {
+                        path: path.clone(),
+                        position,
+                        source,
+                    })?;
+                ca_names.push(facts.summary.subject);
+                roots.add(der).map_err(|source| LoadCertError::Root {
+                    path,
+                    position,
+                    source,
+                })?;
+            }
         }
-        let Some(crl) = &self.crl else {
-            return Trust::new(roots, Vec::new(), &self.ca.display().to_string());
-        };
-        let crls =
-            read_pem::<CertificateRevocationListDer<'static>>(crl, "certificate revocation list")?;
+        if self.crl.is_empty() {
+            return Trust::new(roots, Vec::new(), &names(&self.ca));
+        }
+        let mut crls = Vec::new();
+        for path in &self.crl {
+            crls.append(&mut read_pem::<CertificateRevocationListDer<'static>>(
+                path,
+                "certificate revocation list",
+            )?);
+        }
         let mut covered = Vec::new();
         for der in &crls {
             // One that does not parse here is refused by `Trust::new` below, with a better reason.
@@ -211,8 +232,13 @@ impl TrustFiles {
         }
         let uncovered = ca_names.into_iter().filter(|name| !covered.contains(name));
         warnings.extend(uncovered.map(|ca| LoadWarning::NoRevocationList { ca }));
-        Trust::new(roots, crls, &crl.display().to_string())
+        Trust::new(roots, crls, &names(&self.crl))
     }
+}
+
+fn names(paths: &[PathBuf]) -> String {
+    let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    names.join(", ")
 }
 
 fn now() -> i64 {

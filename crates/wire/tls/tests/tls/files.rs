@@ -203,3 +203,30 @@ fn an_own_certificate_has_a_chain() {
         Err(OwnCertError::Empty)
     ));
 }
+
+#[test]
+fn roots_and_revocation_lists_may_stand_in_several_files() {
+    let (pki, folder) = folder();
+    let other = Pki::new("other").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (ca, crl) = (
+        other.write_ca(dir.path(), "other").unwrap(),
+        other.write_crl(dir.path(), "other").unwrap(),
+    );
+    folder.revoke(&pki);
+    let both = folder.source_with_crl().with_ca(&ca);
+    let warnings = both.load().unwrap().warnings;
+    assert!(
+        matches!(warnings.as_slice(), [LoadWarning::NoRevocationList { ca }] if ca.contains("other")),
+        "{warnings:?}"
+    );
+    let both = both.with_crl(&crl);
+    assert_eq!(both.load().unwrap().warnings, []);
+    assert!(both.files().ends_with(&[crl.clone()]) && both.files().contains(&ca));
+    std::fs::remove_file(&crl).unwrap();
+    let error = both.load().unwrap_err().to_string();
+    assert!(error.contains("other.crl.pem"), "{error}");
+
+    let trusting = FileCertSource::default().with_ca(&ca).load().unwrap();
+    assert!(trusting.own.is_none() && trusting.trust.is_some());
+}
