@@ -48,7 +48,7 @@ impl Workshop {
 
     pub(crate) async fn fetch(&self, target: &Target) -> Result<Facts, AosError> {
         self.runtime(target)?;
-        let manifest = target.info.manifest_digest.clone();
+        let manifest = target.info.manifest_digest;
         let image = self.parts.images.install(manifest).await;
         let image = image.map_err(|error| error.while_doing("cannot get its image"))?;
         Ok(facts(&image.item_config))
@@ -56,7 +56,7 @@ impl Workshop {
 
     pub(crate) async fn start(&self, target: &Target, run: RunId) -> Result<(), AosError> {
         let runtime = self.runtime(target)?;
-        let manifest = target.info.manifest_digest.clone();
+        let manifest = target.info.manifest_digest;
         let image = self.parts.images.install(manifest).await;
         let image = image.map_err(|error| error.while_doing("cannot get its image"))?;
         let mut reached = Reached::Resources;

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 pub enum Report {
     /// These have changed.
     Changed(Vec<InstanceStatus>),
-    /// The last update has settled; these are all instances.
+    /// The last update, or what was taken over at the start, has settled; these are all instances.
     Settled(Vec<InstanceStatus>),
 }
 

@@ -534,7 +534,7 @@ impl Instance {
         let digests: Vec<Digest> = targets
             .into_iter()
             .flatten()
-            .map(|target| target.info.manifest_digest.clone())
+            .map(|target| target.info.manifest_digest)
             .collect();
         digests.into_iter()
     }

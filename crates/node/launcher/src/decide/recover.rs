@@ -12,7 +12,7 @@ use super::{Controller, Decider, Event, Now, Saved, Step};
 use crate::limits::Limits;
 
 impl Decider {
-    /// One that goes on where another ended. `adopted` is what the runtimes found of the instances in `saved`.
+    /// One that goes on where another ended; it says when that has settled. `adopted` is what the runtimes found of the instances in `saved`.
     pub fn recover(limits: Limits, saved: Saved, adopted: Vec<Adopted>, now: Now) -> (Self, Step) {
         let mut found: BTreeMap<InstanceIdent, Adopted> = adopted
             .into_iter()
@@ -21,6 +21,7 @@ impl Decider {
         let mut decider = Self::new(limits, now);
         decider.overrides = saved.overrides;
         decider.next_run = saved.next_run;
+        decider.unsettled = true;
         decider.controller = Controller::Away {
             before: saved.offline,
             since: now.steady,

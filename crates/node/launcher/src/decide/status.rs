@@ -12,7 +12,7 @@ pub(super) fn of(instance: &Instance) -> InstanceStatus {
         instance: shown.instance.clone(),
         version: shown.version.clone(),
         runtime_id: Some(shown.runtime_id.clone()),
-        manifest_digest: Some(shown.manifest_digest.clone()),
+        manifest_digest: Some(shown.manifest_digest),
         env_vars: Vec::new(),
         state,
         error,
@@ -48,6 +48,7 @@ fn state(instance: &Instance) -> (InstanceState, Option<AosError>) {
         Have::Stopping { .. } if instance.stop_fault().is_some() => {
             (InstanceState::Failed, instance.stop_fault().cloned())
         }
+        Have::Stopping { .. } if instance.want.is_some() => (InstanceState::Activating, None),
         // It holds what it holds until it is gone.
         Have::Stopping { .. } => (InstanceState::Active, None),
         Have::Stuck { .. } => (InstanceState::Failed, instance.fault.clone()),
