@@ -1,0 +1,236 @@
+//! Looking for damage, slowly: blobs are hashed again, trees are compared with their seals.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use muster_api::domain::Digest;
+
+use crate::db;
+use crate::error::MaintainError;
+use crate::folders::OnDisk;
+use crate::hash::Hasher;
+use crate::seal::{self, Pace};
+use crate::source::BlobSource;
+use crate::store::{ImageStore, Inner};
+
+/// How the background check works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckSettings {
+    /// Between two rounds.
+    pub every: Duration,
+    /// The most that is read, so that instances do not notice.
+    pub bytes_per_second: u64,
+}
+
+impl Default for CheckSettings {
+    /// Once a day, at most 4 MiB a second.
+    fn default() -> Self {
+        Self {
+            every: Duration::from_secs(24 * 60 * 60),
+            bytes_per_second: 4 << 20,
+        }
+    }
+}
+
+/// What a round found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Blobs and layers that were read.
+    pub checked: usize,
+    /// What is in quarantine now.
+    pub damaged: Vec<Digest>,
+    /// Items that need some of it: to be installed again.
+    pub items: BTreeSet<Digest>,
+}
+
+impl ImageStore {
+    /// Checks for ever: a round, repairs from `source`, a pause. To be run as a task of its own; ends when it is dropped.
+    pub async fn keep_checked(&self, source: Arc<dyn BlobSource>, settings: CheckSettings) {
+        loop {
+            match self.check(settings.bytes_per_second).await {
+                Ok(report) => self.repair(&report, &source).await,
+                Err(error) => tracing::warn!(error = %chain(&error), "cannot check images"),
+            }
+            tokio::time::sleep(settings.every).await;
+        }
+    }
+
+    /// Reads everything once. What is damaged goes to the quarantine: from then on it is not there.
+    pub async fn check(&self, bytes_per_second: u64) -> Result<CheckReport, MaintainError> {
+        let stop = StopOnDrop(Arc::default());
+        let throttle = Throttle {
+            bytes_per_second: bytes_per_second.max(1),
+            started: Instant::now(),
+            read: 0,
+            stop: Arc::clone(&stop.0),
+        };
+        let inner = Arc::clone(&self.inner);
+        let round = tokio::task::spawn_blocking(move || inner.check(throttle));
+        round.await.map_err(|_| MaintainError::Stopped)?
+    }
+
+    async fn repair(&self, report: &CheckReport, source: &Arc<dyn BlobSource>) {
+        for &item in &report.items {
+            match self.install(item, Arc::clone(source), None).await {
+                Ok(_) => tracing::info!(%item, "repaired a damaged image"),
+                Err(error) => {
+                    tracing::error!(%item, error = %chain(&error), "cannot repair a damaged image");
+                }
+            }
+        }
+    }
+}
+
+/// An error with its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
+}
+
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Sleeps as soon as more was read than the time allows for.
+struct Throttle {
+    bytes_per_second: u64,
+    started: Instant,
+    read: u64,
+    stop: Arc<AtomicBool>,
+}
+
+impl Throttle {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Pace for Throttle {
+    fn read(&mut self, bytes: usize) -> io::Result<()> {
+        const NAP: Duration = Duration::from_millis(100);
+        self.read += bytes as u64;
+        loop {
+            if self.is_stopped() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let nanos = u128::from(self.read) * 1_000_000_000 / u128::from(self.bytes_per_second);
+            let due = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+            match due.checked_sub(self.started.elapsed()) {
+                None | Some(Duration::ZERO) => return Ok(()),
+                Some(ahead) => std::thread::sleep(ahead.min(NAP)),
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Blob,
+    Layer,
+}
+
+impl Inner {
+    fn check(&self, mut throttle: Throttle) -> Result<CheckReport, MaintainError> {
+        let (blobs, layers) = {
+            let state = self.ledger.lock();
+            let blobs: Vec<Digest> = state.inventory.blobs.keys().copied().collect();
+            (blobs, state.inventory.layers.clone())
+        };
+        let mut report = CheckReport::default();
+        for digest in blobs {
+            let found = hash_file(&self.folders.blob(&digest), &digest, &mut throttle);
+            let is_good = matches!(found, Ok(found) if found == digest);
+            self.judge(digest, Kind::Blob, is_good, &throttle, &mut report)?;
+        }
+        for (digest, layer) in layers {
+            let found = seal::seal(&self.folders.layer(&digest), &mut throttle);
+            let is_good = matches!(found, Ok(found) if found.seal == layer.seal);
+            self.judge(digest, Kind::Layer, is_good, &throttle, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    fn judge(
+        &self,
+        digest: Digest,
+        kind: Kind,
+        is_good: bool,
+        throttle: &Throttle,
+        report: &mut CheckReport,
+    ) -> Result<(), MaintainError> {
+        if throttle.is_stopped() {
+            return Err(MaintainError::Stopped);
+        }
+        report.checked += 1;
+        if is_good {
+            return Ok(());
+        }
+        // What was collected meanwhile is not damaged but gone.
+        let Some(bytes) = self.disown(&digest, kind) else {
+            return Ok(());
+        };
+        tracing::error!(%digest, ?kind, "damage found in the image store");
+        let write = move |db: &_| match kind {
+            Kind::Blob => db::forget_blob(db, &digest),
+            Kind::Layer => db::forget_layer(db, &digest),
+        };
+        self.db.write(write).wait().map_err(MaintainError::Database)?;
+        muster_fault::hit(crate::fault::DAMAGE_RECORDED);
+        let path = match kind {
+            Kind::Blob => self.folders.blob(&digest),
+            Kind::Layer => self.folders.layer(&digest),
+        };
+        let quarantine = self.folders.quarantine(&digest);
+        let moved = self.folders.discard(&quarantine).and_then(|()| {
+            match fs::rename(&path, &quarantine) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                moved => moved.on_disk("move to the quarantine", &path),
+            }
+        });
+        moved.map_err(MaintainError::Disk)?;
+        let mut state = self.ledger.lock();
+        state.inventory.quarantined.insert(digest, bytes);
+        let items = state.inventory.items.iter();
+        let affected = items.filter(|(_, item)| {
+            item.removed_at.is_none()
+                && (item.blobs.contains(&digest) || item.layers.contains(&digest))
+        });
+        report.items.extend(affected.map(|(item, _)| *item));
+        report.damaged.push(digest);
+        Ok(())
+    }
+
+    /// From here on it is not there. Its size, unless it was gone already.
+    fn disown(&self, digest: &Digest, kind: Kind) -> Option<u64> {
+        let mut state = self.ledger.lock();
+        match kind {
+            Kind::Blob => state.inventory.blobs.remove(digest),
+            Kind::Layer => state.inventory.layers.remove(digest).map(|layer| layer.bytes),
+        }
+    }
+}
+
+fn hash_file(path: &Path, digest: &Digest, pace: &mut dyn Pace) -> io::Result<Digest> {
+    let mut file = File::open(path)?;
+    let mut hasher = Hasher::like(digest);
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.finish()),
+            length => {
+                hasher.update(&buffer[..length]);
+                pace.read(length)?;
+            }
+        }
+    }
+}

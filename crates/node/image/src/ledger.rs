@@ -1,0 +1,132 @@
+//! The inventory in memory, what is promised of the space, and who works on what.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use muster_api::domain::Digest;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::inventory::Inventory;
+
+/// The inventory and the space that running downloads may still take.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) inventory: Inventory,
+    pub(crate) reserved: u64,
+}
+
+impl Ledger {
+    pub(crate) fn new(inventory: Inventory) -> Self {
+        let state = State {
+            inventory,
+            reserved: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Held for a moment only, never across I/O.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .expect("nothing that holds this lock can panic")
+    }
+}
+
+/// Space that a download may take. Given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    ledger: Arc<Ledger>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// Takes space if used and promised space stay below `limit`; says how much is missing otherwise.
+    pub(crate) fn take(ledger: &Arc<Ledger>, bytes: u64, limit: u64) -> Result<Self, u64> {
+        let mut state = ledger.lock();
+        let used = state.inventory.used_bytes();
+        let wanted = used.saturating_add(state.reserved).saturating_add(bytes);
+        if wanted > limit {
+            return Err(wanted - limit);
+        }
+        state.reserved += bytes;
+        drop(state);
+        Ok(Self {
+            ledger: Arc::clone(ledger),
+            bytes,
+        })
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.ledger.lock().reserved -= self.bytes;
+    }
+}
+
+/// Keeps what an installation uses from being collected. Given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    ledger: Arc<Ledger>,
+    digests: Mutex<Vec<Digest>>,
+}
+
+impl Pins {
+    pub(crate) fn new(ledger: &Arc<Ledger>) -> Self {
+        Self {
+            ledger: Arc::clone(ledger),
+            digests: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn add(&self, digest: Digest) {
+        *self.ledger.lock().inventory.pins.entry(digest).or_default() += 1;
+        let mut digests = self.digests.lock().expect("nothing here can panic");
+        digests.push(digest);
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        let pins = &mut self.ledger.lock().inventory.pins;
+        let digests = self.digests.get_mut().expect("nothing here can panic");
+        for digest in digests {
+            match pins.get_mut(digest) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => {
+                    pins.remove(digest);
+                }
+            }
+        }
+    }
+}
+
+/// One worker per digest at a time. A second one waits, and then finds the work done.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    waiting: Mutex<BTreeMap<Digest, Weak<tokio::sync::Mutex<()>>>>,
+}
+
+impl Turns {
+    pub(crate) async fn take(&self, digest: Digest) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut waiting = self.waiting.lock().expect("nothing here can panic");
+            waiting.retain(|_, turn| turn.strong_count() > 0);
+            match waiting.get(&digest).and_then(Weak::upgrade) {
+                Some(turn) => turn,
+                None => {
+                    let turn = Arc::default();
+                    waiting.insert(digest, Arc::downgrade(&turn));
+                    turn
+                }
+            }
+        };
+        turn.lock_owned().await
+    }
+}
