@@ -1,3 +1,7 @@
-//! The identity manager: who a node is, its keys and certificates, provisioning, permissions.
+//! `muster-iam`: see the library's documentation.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    muster_iam::program::run()
+}
