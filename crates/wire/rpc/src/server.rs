@@ -6,12 +6,14 @@ mod severable;
 use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 use std::{fmt, io};
 
+use futures_util::Stream;
 use muster_tls::ServerTls;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +29,7 @@ use tracing::{error, info, warn};
 
 use crate::connection::Keepalive;
 use crate::listen::ListenAddress;
-use severable::SeverableIncoming;
+use severable::{Connection, SeverableIncoming, unix_connections};
 
 /// Health and reflection take tiny requests.
 const SMALL_REQUEST: usize = 16 * 1024;
@@ -141,6 +143,45 @@ impl ServerBuilder {
         };
         let listener = TcpListener::bind(listen.0).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        self.start_on(listener, address, tls).await
+    }
+
+    /// The same on a listener that is there already, at `address`. A duplicate of its descriptor keeps
+    /// the port, and whoever is about to connect, from one server to the next.
+    pub async fn start_on(
+        self,
+        listener: TcpListener,
+        address: SocketAddr,
+        tls: &ServerTls,
+    ) -> Result<RunningServer, StartServerError> {
+        let running = self.serve(tls.incoming(listener), address).await?;
+        info!(%address, "serving");
+        Ok(running)
+    }
+
+    /// Serves a unix socket. Handlers find who is at the other end as
+    /// [`UdsConnectInfo`](tonic::transport::server::UdsConnectInfo) among a request's extensions; who
+    /// may connect is up to the owner of the socket's folder and file.
+    pub async fn start_unix(
+        self,
+        listener: UnixListener,
+        path: PathBuf,
+    ) -> Result<RunningServer<PathBuf>, StartServerError> {
+        let incoming = Box::pin(unix_connections(listener));
+        let running = self.serve(incoming, path.clone()).await?;
+        info!(path = %path.display(), "serving");
+        Ok(running)
+    }
+
+    async fn serve<Address, Io>(
+        self,
+        incoming: impl Stream<Item = io::Result<Io>> + Send + Unpin + 'static,
+        address: Address,
+    ) -> Result<RunningServer<Address>, StartServerError>
+    where
+        Io: Connection,
+        Io::ConnectInfo: Clone + Send + Sync,
+    {
         let health = HealthReporter::new();
         for name in &self.names {
             health
@@ -151,8 +192,7 @@ impl ServerBuilder {
         let routes = self.routes(&health)?;
         let stop = CancellationToken::new();
         let sever = CancellationToken::new();
-        let incoming =
-            SeverableIncoming::new(tls.incoming(listener), sever.clone(), config.connections);
+        let incoming = SeverableIncoming::new(incoming, sever.clone(), config.connections);
         let serve = Server::builder()
             .http2_keepalive_interval(Some(config.keepalive.interval))
             .http2_keepalive_timeout(Some(config.keepalive.timeout))
@@ -168,7 +208,6 @@ impl ServerBuilder {
             sever.clone(),
             config.shutdown_grace,
         ));
-        info!(%address, "serving");
         Ok(RunningServer {
             address,
             health,
@@ -229,18 +268,18 @@ async fn run(
 
 /// A server at work. Dropping it closes everything at once.
 #[derive(Debug)]
-pub struct RunningServer {
-    address: SocketAddr,
+pub struct RunningServer<Address = SocketAddr> {
+    address: Address,
     health: HealthReporter,
     stop: CancellationToken,
     sever: CancellationToken,
     task: Option<JoinHandle<()>>,
 }
 
-impl RunningServer {
+impl<Address: Clone> RunningServer<Address> {
     /// The address that is listened on.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> Address {
+        self.address.clone()
     }
 
     /// For services that are not always able to serve.
@@ -262,7 +301,7 @@ impl RunningServer {
     }
 }
 
-impl Drop for RunningServer {
+impl<Address> Drop for RunningServer<Address> {
     fn drop(&mut self) {
         self.stop.cancel();
         self.sever.cancel();

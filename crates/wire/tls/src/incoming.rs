@@ -117,7 +117,8 @@ async fn accept_loop(listener: TcpListener, tls: ServerTls, hand_over: mpsc::Sen
                     error!(error = &failed as &dyn StdError, "a TLS handshake task broke down");
                 }
             }
-            _ = report.tick() => tls.report_suppressed(),
+            // Only while there is something to report: an idle listener wakes nobody.
+            _ = report.tick(), if tls.has_suppressed() => tls.report_suppressed(),
         }
     }
 }

@@ -105,6 +105,11 @@ impl LineBudget {
         }
     }
 
+    /// Whether lines were left out since the last one.
+    pub(crate) fn has_suppressed(&self) -> bool {
+        self.suppressed > 0
+    }
+
     /// Whether one line may be written now; if so, how many were not since the last one.
     pub(crate) fn take(&mut self, now: Instant) -> Option<u64> {
         self.refill(now);

@@ -229,6 +229,11 @@ impl ServerTls {
         }
     }
 
+    /// Whether there are refusals that went without a line.
+    pub(crate) fn has_suppressed(&self) -> bool {
+        self.budget(|budget| budget.has_suppressed())
+    }
+
     fn budget<T>(&self, use_it: impl FnOnce(&mut LineBudget) -> T) -> T {
         use_it(&mut self.0.budget.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -3,28 +3,77 @@
 //! The server library spawns a task per connection and lets nobody end it. A shutdown that is bounded
 //! in time, whatever clients do, therefore takes the connection away from under the task.
 
+use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use futures_util::Stream;
-use muster_tls::{Incoming, TlsConnectInfo, TlsIo};
+use futures_util::{Stream, stream};
+use muster_tls::TlsIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 use tracing::warn;
 
+/// Pause after an accept that failed: out of descriptors or memory, the next one fails as well.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A connection whose other end can be named in a log line.
+pub(super) trait Connection:
+    AsyncRead + AsyncWrite + Connected + Send + Unpin + 'static
+{
+    fn peer(&self) -> String;
+}
+
+impl Connection for TlsIo {
+    fn peer(&self) -> String {
+        self.info().peer_addr().to_string()
+    }
+}
+
+impl Connection for UnixStream {
+    fn peer(&self) -> String {
+        match self.peer_cred() {
+            Ok(cred) => format!("user {}", cred.uid()),
+            Err(_) => "unknown user".to_owned(),
+        }
+    }
+}
+
+/// The connections of a unix socket; an accept that fails is tried again.
+pub(super) fn unix_connections(
+    listener: UnixListener,
+) -> impl Stream<Item = io::Result<UnixStream>> + Send {
+    stream::unfold(listener, |listener| async {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => return Some((Ok(stream), listener)),
+                Err(failed) => {
+                    warn!(
+                        error = &failed as &dyn StdError,
+                        "cannot accept connections, trying again"
+                    );
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    })
+}
+
 /// The connections of a listener, each severed by one token, at most so many at a time.
-pub(super) struct SeverableIncoming {
-    incoming: Incoming,
+pub(super) struct SeverableIncoming<S> {
+    incoming: S,
     sever: CancellationToken,
     places: Arc<Semaphore>,
 }
 
-impl SeverableIncoming {
-    pub(super) fn new(incoming: Incoming, sever: CancellationToken, connections: usize) -> Self {
+impl<S> SeverableIncoming<S> {
+    pub(super) fn new(incoming: S, sever: CancellationToken, connections: usize) -> Self {
         let places = connections.min(Semaphore::MAX_PERMITS);
         Self {
             incoming,
@@ -34,8 +83,12 @@ impl SeverableIncoming {
     }
 }
 
-impl Stream for SeverableIncoming {
-    type Item = io::Result<Severable>;
+impl<S, Io> Stream for SeverableIncoming<S>
+where
+    S: Stream<Item = io::Result<Io>> + Unpin,
+    Io: Connection,
+{
+    type Item = io::Result<Severable<Io>>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -46,8 +99,10 @@ impl Stream for SeverableIncoming {
                 Poll::Pending => return Poll::Pending,
             };
             let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-                let peer = io.info().peer_addr();
-                warn!(%peer, "closed a connection: there are as many as allowed");
+                warn!(
+                    peer = io.peer(),
+                    "closed a connection: there are as many as allowed"
+                );
                 continue;
             };
             let severed = Box::pin(self.sever.clone().cancelled_owned());
@@ -61,8 +116,8 @@ impl Stream for SeverableIncoming {
 }
 
 /// One connection.
-pub(super) struct Severable {
-    io: TlsIo,
+pub(super) struct Severable<Io> {
+    io: Io,
     severed: Pin<Box<WaitForCancellationFutureOwned>>,
     _place: OwnedSemaphorePermit,
 }
@@ -74,15 +129,15 @@ fn cut_off() -> io::Error {
     )
 }
 
-impl Connected for Severable {
-    type ConnectInfo = TlsConnectInfo;
+impl<Io: Connection> Connected for Severable<Io> {
+    type ConnectInfo = Io::ConnectInfo;
 
     fn connect_info(&self) -> Self::ConnectInfo {
         self.io.connect_info()
     }
 }
 
-impl AsyncRead for Severable {
+impl<Io: Connection> AsyncRead for Severable<Io> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -96,7 +151,7 @@ impl AsyncRead for Severable {
     }
 }
 
-impl AsyncWrite for Severable {
+impl<Io: Connection> AsyncWrite for Severable<Io> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -161,3 +161,53 @@ async fn a_taken_address_and_bad_descriptors_are_named() {
     assert!(matches!(broken, Err(StartServerError::Descriptors { .. })));
     server.shutdown().await;
 }
+
+#[tokio::test]
+async fn one_listener_serves_one_server_after_another() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let start = async || {
+        let copy = listener.try_clone().unwrap();
+        let copy = tokio::net::TcpListener::from_std(copy).unwrap();
+        ServerBuilder::new(ServerConfig::default(), muster_api::FILE_DESCRIPTOR_SET)
+            .start_on(copy, address, &server_tls())
+            .await
+            .unwrap()
+    };
+    let first = start().await;
+    first.shutdown().await;
+    // Nobody serves, and yet nobody is refused: the connection waits for the next server.
+    let waiting = tokio::spawn(async move {
+        let channel = channel(&target(address), ChannelConfig::default());
+        HealthClient::new(channel)
+            .check(HealthCheckRequest::default())
+            .await
+    });
+    let _connected = tokio::net::TcpStream::connect(address).await.unwrap();
+    let second = start().await;
+    assert!(soon(waiting).await.unwrap().is_ok());
+    second.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_unix_socket_is_served_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let server = ServerBuilder::new(ServerConfig::default(), muster_api::FILE_DESCRIPTOR_SET)
+        .start_unix(listener, path.clone())
+        .await
+        .unwrap();
+    assert_eq!(server.address(), path);
+    let endpoint = tonic::transport::Endpoint::try_from(format!("unix://{}", path.display()));
+    let channel = endpoint.unwrap().connect().await.unwrap();
+    let healthy = HealthClient::new(channel)
+        .check(HealthCheckRequest::default())
+        .await;
+    assert_eq!(
+        healthy.unwrap().into_inner().status(),
+        ServingStatus::Serving
+    );
+    soon(server.shutdown()).await;
+}
