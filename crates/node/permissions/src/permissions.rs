@@ -7,7 +7,7 @@ use std::sync::Arc;
 use muster_api::domain::InstanceIdent;
 use muster_api::iamanager::v6 as wire;
 use muster_store::rusqlite::{self, Connection, OptionalExtension};
-use muster_store::{Abort, AttemptError, Store};
+use muster_store::{Abort, AttemptError, Store, StoreError};
 use prost::Message;
 use subtle::ConstantTimeEq;
 use tracing::warn;
@@ -157,6 +157,15 @@ impl Permissions {
         })?;
         muster_fault::hit(fault::UNREGISTERED);
         Ok(removed > 0)
+    }
+
+    /// Makes every secret worthless: the node is to belong to somebody else.
+    ///
+    /// # Errors
+    /// When the store fails; the secrets then stay valid.
+    pub async fn clear(&self) -> Result<(), StoreError> {
+        let work = |db: &Connection| db.execute("DELETE FROM permissions_instances", []);
+        self.store.write(work).await.map(drop)
     }
 
     fn encode(&self, instance: &InstanceIdent, grants: &Grants) -> Result<Vec<u8>, OverLimit> {

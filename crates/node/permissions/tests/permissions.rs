@@ -52,6 +52,25 @@ async fn register(permissions: &Permissions, number: u64, mode: &str) -> Secret 
 }
 
 #[tokio::test]
+async fn after_clearing_no_secret_counts_and_new_ones_are_drawn() {
+    let folder = folder();
+    let permissions = open(folder.path());
+    let (first, second) = (
+        register(&permissions, 0, "r").await,
+        register(&permissions, 1, "r").await,
+    );
+    permissions.clear().await.expect("cleared");
+    for secret in [&first, &second] {
+        let found = permissions.look_up(secret.expose(), "vis").await;
+        assert!(
+            matches!(found, Err(LookUpError::UnknownSecret)),
+            "{found:?}"
+        );
+    }
+    assert_ne!(register(&permissions, 0, "r").await, first);
+}
+
+#[tokio::test]
 async fn a_repeat_answers_the_same_secret_and_replaces_what_is_allowed() {
     let folder = folder();
     let permissions = open(folder.path());
