@@ -331,6 +331,3 @@ impl Dial for SharedDial {
         self.0.origin()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -71,6 +71,8 @@ mod published;
 mod record;
 mod refusal;
 mod registry;
+#[cfg(test)]
+mod samples;
 mod stored;
 pub mod table;
 

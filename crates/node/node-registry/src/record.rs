@@ -59,3 +59,37 @@ pub fn is_connected(info: &wire::NodeInfo) -> bool {
         error.aos_code == AosCode::Timeout.number() && error.message.starts_with(NOT_CONNECTED)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use muster_api::domain::NodeState;
+
+    use super::*;
+    use crate::samples::node;
+
+    #[test]
+    fn a_node_that_is_away_keeps_its_state_and_says_so_in_its_error() {
+        let mut info = node("a", NodeState::Paused);
+        info.error = Some(AosError::new(AosCode::NoMemory, "disk full"));
+        let mut record = NodeRecord {
+            info: Arc::new(info),
+            connection: Connection::Connected,
+        };
+        let here = record.to_wire();
+        assert!(is_connected(&here));
+        assert_eq!(here.error.unwrap().message, "disk full");
+        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        record.connection = Connection::Disconnected { since };
+        let away = record.to_wire();
+        assert!(!is_connected(&away));
+        assert_eq!(away.state, "paused");
+        let error = away.error.unwrap();
+        assert_eq!(error.aos_code, 7);
+        assert_eq!(
+            error.message,
+            "not connected since 2023-11-14T22:13:20Z; last error: no memory: disk full"
+        );
+    }
+}

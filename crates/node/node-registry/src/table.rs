@@ -249,7 +249,9 @@ impl NodeTable {
             }) => {
                 if present.public && !public {
                     // A certificate outweighs a word: this is the node, freshly provisioned.
-                    self.close(at, &id, JoinRefused::Replaced { node: id.clone() }, effects);
+                    let replaced = JoinRefused::Replaced { node: id.clone() };
+                    self.drop_contender(&id, replaced.clone(), effects);
+                    self.close(at, &id, replaced, effects);
                     self.admit(at, claim, info, effects);
                 } else if *busy > 0 || contender.is_some() {
                     // A node at work answers nothing else. If it is gone, the keepalive notices.
@@ -440,13 +442,18 @@ impl NodeTable {
             return;
         };
         // A stream that came later has told the node's state already.
-        if node.described_by != Some(stream) || node.info.state == state {
+        if node.described_by != Some(stream) {
             return;
         }
-        Arc::make_mut(&mut node.info).state = state;
+        if node.info.state != state {
+            Arc::make_mut(&mut node.info).state = state;
+        }
+        // Also when the node itself was faster: whoever gave the command waits for it to be shown.
         self.touch(at, id, true);
         let belongs_public = state == NodeState::Unprovisioned;
-        if public.is_some_and(|public| public != belongs_public) {
+        if public.is_none() {
+            self.forget_surplus();
+        } else if public != Some(belongs_public) {
             let port = if belongs_public {
                 "public"
             } else {

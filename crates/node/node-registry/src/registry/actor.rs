@@ -37,7 +37,7 @@ pub(super) enum Request {
         info: Box<NodeInfo>,
         session: Session<MainEnd>,
     },
-    Event(Event),
+    Event(Box<Event>),
     Command {
         node: String,
         command: Box<Command>,
@@ -173,10 +173,10 @@ impl Actor {
                 });
             }
             Request::Event(event) => {
-                if let Event::Left { stream } = event {
+                if let Event::Left { stream } = *event {
                     self.sessions.remove(&stream);
                 }
-                self.handle(event);
+                self.handle(*event);
             }
             Request::Command {
                 node,
@@ -219,7 +219,7 @@ impl Actor {
             let kind = CommandKind::GetCertTypes.reply_kind();
             let answer = session.ask_within(to_node(question), kind, patience).await;
             let answers = answer.is_ok();
-            let probed = Request::Event(Event::Probed { stream, answers });
+            let probed = Request::Event(Box::new(Event::Probed { stream, answers }));
             // Nobody to tell when the registry has ended.
             let _ = requests.send(probed).await;
         });

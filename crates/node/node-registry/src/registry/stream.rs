@@ -58,15 +58,16 @@ impl NodeStream {
                     break;
                 }
             };
-            if self.requests.send(Request::Event(event)).await.is_err() {
+            if self.tell(event).await.is_err() {
                 return self.close(&JoinRefused::ShuttingDown);
             }
         }
         // Nobody to tell when the registry has ended.
-        let _ = self
-            .requests
-            .send(Request::Event(Event::Left { stream }))
-            .await;
+        let _ = self.tell(Event::Left { stream }).await;
+    }
+
+    async fn tell(&self, event: Event) -> Result<(), mpsc::error::SendError<Request>> {
+        self.requests.send(Request::Event(Box::new(event))).await
     }
 
     fn close(&self, why: &JoinRefused) {
