@@ -1,1 +1,171 @@
-//! Runs instances as units of the init system at hand: Muster core or systemd.
+//! Units of the init system at hand, for what is to outlive the one who started it.
+//!
+//! The Service Manager starts instances and may end, crash or be replaced while they run. So it does not run them itself: it
+//! asks the init system for a *unit*, which that keeps alive, restarts and accounts for. Two init systems are spoken to,
+//! each over its own interface: [`CoreRunner`] (`muster-core`, varlink) and [`SystemdRunner`] (systemd, D-Bus). Both are
+//! asked for the same thing, a [`UnitSpec`], and are seen through the same properties ([`Observation`]), so that nobody
+//! above this crate needs to know which one it is.
+//!
+//! # Entry points
+//! - [`detect`] finds out what the machine has, [`InitSystem`] overrides it.
+//! - [`UnitRunner`]: start, stop, list, watch.
+//! - [`instances::InstanceUnits`]: units that are instances: their names, and their story as [`muster_runtime::RunEvent`]s.
+//!
+//! # Tasks and channels
+//! [`UnitRunner::watch`] spawns one task. It looks at all units with a prefix, follows what the init system tells about them,
+//! and sends [`UnitEvent`]s into a channel of [`EVENT_QUEUE`]; a reader that is slow holds the task back, nothing is lost. The
+//! task ends when the receiver is dropped. When the init system goes away (it may be replaced or crash too) the task looks
+//! again until it is back, and tells what happened meanwhile.
+//!
+//! # Invariants
+//! - One unit name is one start. Starting a unit that is there joins that start; stopping one that is not is a success.
+//! - A start that fails leaves no unit behind; neither does a stop.
+//! - A restart between two looks is told, because restarts are counted ([`UnitState::Restarting`]).
+//! - Units have `Delegate=yes`: below their cgroup there is one writer, and it is not the init system.
+//!
+//! # Deliberately absent
+//! Limits and sandboxes (whoever runs in the unit sets them), unit files on disk, user managers.
+
+mod core;
+mod error;
+pub mod instances;
+mod spec;
+mod state;
+mod systemd;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+pub use self::core::CoreRunner;
+pub use self::error::{AskError, UnitError};
+pub use self::spec::{InvalidUnitName, MainProcess, Restart, UnitName, UnitSpec};
+pub use self::state::{Observation, UnitEnd, UnitEvent, UnitState};
+pub use self::systemd::SystemdRunner;
+
+/// How many events wait for a reader before the watching task does.
+pub const EVENT_QUEUE: usize = 256;
+/// What was killed is gone within this time, or something holds it in the kernel.
+const KILL_TIME: Duration = Duration::from_secs(30);
+/// An init system that starts anew is back within this time.
+const AWAY_TIME: Duration = Duration::from_secs(15);
+
+/// Runs units.
+pub trait UnitRunner: Send + Sync + std::fmt::Debug + 'static {
+    /// The init system's name, for people.
+    fn name(&self) -> &'static str;
+
+    /// Makes a unit and starts it; returns when it is up.
+    fn start(&self, unit: UnitSpec) -> BoxFuture<'_, Result<(), UnitError>>;
+
+    /// Asks a unit to end, kills it after `grace`, and returns when nothing of it is left.
+    fn stop(&self, unit: UnitName, grace: Duration) -> BoxFuture<'_, Result<(), UnitError>>;
+
+    /// Units whose names begin so, also those that failed.
+    fn list(
+        &self,
+        prefix: String,
+    ) -> BoxFuture<'_, Result<Vec<(UnitName, Observation)>, UnitError>>;
+
+    /// What happens to units whose names begin so, beginning with how they are now. Spawns a task on the current runtime.
+    fn watch(&self, prefix: String) -> mpsc::Receiver<UnitEvent>;
+}
+
+/// Which init system runs units.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum InitSystem {
+    /// The one that is there, core first.
+    #[default]
+    Detect,
+    /// `muster-core`, at this socket or the usual one.
+    Core(Option<PathBuf>),
+    /// systemd.
+    Systemd,
+}
+
+/// There is no init system that runs units.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no init system to run instances with: neither {} nor {} is there; start muster-core (muster-init --supervise) or name one in the configuration",
+    core.display(), systemd.display()
+)]
+pub struct NoInitSystem {
+    core: PathBuf,
+    systemd: PathBuf,
+}
+
+/// The runner for the init system that is asked for, or for the one that is there.
+pub fn detect(wanted: &InitSystem) -> Result<Arc<dyn UnitRunner>, NoInitSystem> {
+    let core =
+        |socket: &Option<PathBuf>| CoreRunner::new(muster_control::socket_path(socket.clone()));
+    match wanted {
+        InitSystem::Core(socket) => return Ok(Arc::new(core(socket))),
+        InitSystem::Systemd => return Ok(Arc::new(SystemdRunner::new())),
+        InitSystem::Detect => {}
+    }
+    let socket = muster_control::socket_path(None);
+    if socket.exists() {
+        return Ok(Arc::new(CoreRunner::new(socket)));
+    }
+    // What sd_booted(3) looks at.
+    let systemd = Path::new("/run/systemd/system");
+    if systemd.is_dir() {
+        return Ok(Arc::new(SystemdRunner::new()));
+    }
+    Err(NoInitSystem {
+        core: socket,
+        systemd: systemd.to_owned(),
+    })
+}
+
+/// How long to put up with an init system that is away.
+#[derive(Debug)]
+struct Patience {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    const FIRST: Duration = Duration::from_millis(20);
+    const LONGEST: Duration = Duration::from_secs(1);
+
+    fn new() -> Self {
+        Self {
+            until: Instant::now() + AWAY_TIME,
+            pause: Self::FIRST,
+        }
+    }
+
+    /// Waits a while; `false` when that was done long enough.
+    async fn wait(&mut self) -> bool {
+        if Instant::now() >= self.until {
+            return false;
+        }
+        self.pause_longer().await;
+        true
+    }
+
+    /// Waits after something went on for `lasted`; shortly if that was long.
+    async fn rest(&mut self, lasted: Duration) {
+        if lasted > AWAY_TIME {
+            self.pause = Self::FIRST;
+        }
+        self.pause_longer().await;
+    }
+
+    async fn pause_longer(&mut self) {
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(Self::LONGEST);
+    }
+}
+
+/// Tells news; nobody may be there any more to hear them, which the watching task notices by itself.
+async fn send(events: &mpsc::Sender<UnitEvent>, news: Vec<UnitEvent>) {
+    for event in news {
+        let _ = events.send(event).await;
+    }
+}
