@@ -1,7 +1,7 @@
 //! The stream as entries: headers, long names, extended headers and sparse maps put together.
 
 use crate::decode::DamageKind;
-use crate::error::{Fault, Rule};
+use crate::error::{EntryRef, Fault, NameRule, Rule};
 use crate::header::{self, Header, text};
 use crate::options::{EndOfLayer, Limits};
 use crate::pax::{Moment, Pax, PaxSparse, Xattr};
@@ -60,6 +60,8 @@ pub(crate) struct Archive<'a> {
     content: u64,
     /// What fills its last block.
     filling: usize,
+    /// The name of the entry that is being put together, as far as it is known.
+    name: Option<Vec<u8>>,
 }
 
 /// Extended headers on the way to their entry.
@@ -79,12 +81,14 @@ impl<'a> Archive<'a> {
             globals: Pax::default(),
             content: 0,
             filling: 0,
+            name: None,
         }
     }
 
     /// The next entry; what is left of the current one's content is skipped.
     pub(crate) fn next(&mut self) -> Result<Option<Entry>, Fault> {
         self.skip_content()?;
+        self.name = None;
         let mut extensions = Extensions::default();
         loop {
             let Some(block) = self.stream.block()? else {
@@ -137,6 +141,7 @@ impl<'a> Archive<'a> {
         let size = pax.size.unwrap_or(header.size);
         let link = pax.link.or(extensions.link).unwrap_or(header.link);
         let mut name = pax.path.or(extensions.name).unwrap_or(header.name);
+        self.name = Some(name.clone());
         let (major, minor) = header.device;
         let is_file = matches!(header.type_flag, 0 | b'0' | b'7' | b'S');
         if is_file {
@@ -294,6 +299,14 @@ impl<'a> Archive<'a> {
         Ok(())
     }
 
+    /// Where it is, for whoever has to say what is wrong with an entry that has not been given.
+    pub(crate) fn near(&self, number: u64) -> EntryRef {
+        match &self.name {
+            Some(name) => EntryRef::new(number, name),
+            None => EntryRef::unnamed(number),
+        }
+    }
+
     pub(crate) fn into_stream(self) -> Stream {
         self.stream
     }
@@ -323,7 +336,7 @@ fn once<T>(place: &mut Option<T>, value: T) -> Result<(), Fault> {
 fn long_name(bytes: &[u8]) -> Result<Vec<u8>, Fault> {
     let name = text(bytes);
     if bytes[name.len()..].iter().any(|byte| *byte != 0) {
-        return Err(Rule::Name(crate::error::NameRule::Nul).into());
+        return Err(Rule::Name(NameRule::Nul).into());
     }
     Ok(name.to_vec())
 }

@@ -330,7 +330,7 @@ pub(crate) enum Fault {
         operation: &'static str,
         errno: Errno,
     },
-    /// A folder's name in place of the entry's: what folders get at the end is not about the last entry.
+    /// While folders get their attributes.
     Folder {
         operation: &'static str,
         path: Vec<u8>,
@@ -358,6 +358,20 @@ impl Fault {
                 entry: EntryRef::new(near.number, &path),
                 source: errno.into(),
             },
+        }
+    }
+}
+
+impl Fault {
+    /// It is about that folder, not about the entry that happens to be the last.
+    pub(crate) fn of_folder(self, path: &[u8]) -> Self {
+        match self {
+            Self::FileSystem { operation, errno } => Self::Folder {
+                operation,
+                path: path.to_vec(),
+                errno,
+            },
+            other => other,
         }
     }
 }

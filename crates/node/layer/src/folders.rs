@@ -17,24 +17,27 @@ pub(crate) struct Attributes {
 /// What about a folder's entry in the table is not its name.
 const OVERHEAD: usize = 96;
 
+/// A folder to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Folder {
+    pub(crate) attributes: Attributes,
+    /// Whether an entry says so.
+    pub(crate) described: bool,
+}
+
 /// Folders by path, in an order that has every folder before what is in it. Bounded by the memory it takes.
 #[derive(Debug, Default)]
 pub(crate) struct FolderTable {
-    folders: BTreeMap<Vec<u8>, Attributes>,
+    folders: BTreeMap<Vec<u8>, Folder>,
     bytes: usize,
 }
 
 impl FolderTable {
-    /// Sets or replaces what a folder gets, and says whether it is new.
-    pub(crate) fn set(
-        &mut self,
-        path: &[u8],
-        attributes: Attributes,
-        limits: &Limits,
-    ) -> Result<bool, Rule> {
+    /// Sets or replaces what a folder gets.
+    pub(crate) fn set(&mut self, path: &[u8], folder: Folder, limits: &Limits) -> Result<(), Rule> {
         if let Some(known) = self.folders.get_mut(path) {
-            *known = attributes;
-            return Ok(false);
+            *known = folder;
+            return Ok(());
         }
         self.bytes += path.len() + OVERHEAD;
         if self.bytes > limits.folder_table_bytes {
@@ -42,8 +45,8 @@ impl FolderTable {
                 limit: limits.folder_table_bytes,
             });
         }
-        self.folders.insert(path.to_vec(), attributes);
-        Ok(true)
+        self.folders.insert(path.to_vec(), folder);
+        Ok(())
     }
 
     /// Forgets a folder and all that were in it.
@@ -69,11 +72,11 @@ impl FolderTable {
     }
 
     /// All folders, each before the one that it is in.
-    pub(crate) fn innermost_first(&self) -> impl Iterator<Item = (&[u8], &Attributes)> {
+    pub(crate) fn innermost_first(&self) -> impl Iterator<Item = (&[u8], &Folder)> {
         self.folders
             .iter()
             .rev()
-            .map(|(path, attributes)| (path.as_slice(), attributes))
+            .map(|(path, folder)| (path.as_slice(), folder))
     }
 }
 
@@ -81,13 +84,16 @@ impl FolderTable {
 mod tests {
     use super::*;
 
-    const PLAIN: Attributes = Attributes {
-        owner: None,
-        mode: 0o755,
-        mtime: Moment {
-            seconds: 0,
-            nanoseconds: 0,
+    const PLAIN: Folder = Folder {
+        attributes: Attributes {
+            owner: None,
+            mode: 0o755,
+            mtime: Moment {
+                seconds: 0,
+                nanoseconds: 0,
+            },
         },
+        described: true,
     };
 
     fn table(paths: &[&str]) -> FolderTable {
@@ -95,7 +101,7 @@ mod tests {
         for path in paths {
             assert_eq!(
                 table.set(path.as_bytes(), PLAIN, &Limits::default()),
-                Ok(true)
+                Ok(())
             );
         }
         table

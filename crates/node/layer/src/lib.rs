@@ -36,8 +36,9 @@
 //! - **Attributes**: `user.*` is kept, except `user.overlay.*`. `trusted.*` and `system.*` are refused. Other `security.*`
 //!   attributes and those of links and special files are left out and counted.
 //! - **Sparse files** in all four of GNU tar's forms become files with holes.
-//! - **Folders** get owner, mode and time at the end, deepest first. One that no entry describes gets root, 0755 and
-//!   the epoch, so that the same layer always gives the same tree.
+//! - **Folders** get owner, mode and time at the end, deepest first. One that no entry describes gets those
+//!   of the same folder in a lower layer ([`Options::lower`]), and else root, 0755 and the epoch, so that the result never depends on the
+//!   moment or on how the destination was made.
 //!
 //! Every refusal is [`UnpackError::Refused`] with the entry and the [`Rule`]. After an error the destination holds whatever was
 //! made until then; it is the caller's to remove.

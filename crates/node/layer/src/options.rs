@@ -1,5 +1,8 @@
 //! What a caller can choose.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
 /// How the layer's bytes are compressed; its media type says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
@@ -20,6 +23,10 @@ pub struct Options {
     pub diff_id: Option<[u8; 32]>,
     /// Bounds on everything.
     pub limits: Limits,
+    /// The unpacked layers below, the uppermost first. A folder that has no entry in this layer gets owner, mode and time from the
+    /// first of them that has it, because overlayfs shows the uppermost folder's. [`crate::Report::undescribed_folders`] says
+    /// whether that made a difference.
+    pub lower: Vec<Arc<OwnedFd>>,
     /// Who owns the files.
     pub ownership: Ownership,
     /// Set-user-id and set-group-id bits of files. On a folder the latter is not a privilege and stays.

@@ -128,7 +128,8 @@ impl Pax {
             },
             "GNU.sparse.numblocks" => sparse.count = Some(number()?),
             "GNU.sparse.offset" => {
-                if sparse.offset.replace(number()?).is_some() {
+                let unfinished = sparse.offset.replace(number()?);
+                if unfinished.is_some() {
                     return Err(Rule::SparseMap);
                 }
             }

@@ -46,7 +46,7 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Removes `name` in the folder `parent`, with everything in it. A name that does not exist is no error.
+/// Removes `name`, a single step, in the folder `parent`, with everything in it. A name that does not exist is no error.
 ///
 /// Symbolic links are removed, not followed. Folders that forbid it to their owner and files with the immutable or append-only
 /// flag are changed so that they can be removed. Another file system mounted in the tree is an error, and stays.
@@ -54,7 +54,11 @@ const FOLDER: OFlags = OFlags::RDONLY
 /// # Errors
 /// The tree is still there, at least in part. Calling again goes on where it stopped.
 pub fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), RemoveError> {
-    let text = CString::new(name).map_err(|_| RemoveError::new("remove", name, Errno::INVAL))?;
+    let invalid = || RemoveError::new("remove", name, Errno::INVAL);
+    if matches!(name, b"" | b"." | b"..") || name.contains(&b'/') {
+        return Err(invalid());
+    }
+    let text = CString::new(name).map_err(|_| invalid())?;
     match remove_plain(parent, &text) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         Err(Errno::ISDIR) => {}

@@ -17,6 +17,9 @@ pub struct Report {
     pub specials: u64,
     /// Whiteouts and opaque markers.
     pub whiteouts: u64,
+    /// Folders below the root that no entry describes. Without any, the tree depends on the layer alone, not on
+    /// [`crate::Options::lower`], and can be used with every image that has the layer.
+    pub undescribed_folders: u64,
     /// Devices and named pipes left out.
     pub skipped_specials: u64,
     /// Files whose set-id bits were taken off.

@@ -13,8 +13,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::error::{Fault, Operation as _, Rule};
-use crate::folders::{Attributes, FolderTable};
-use crate::options::{Options, OverlayXattrs, WhiteoutForm};
+use crate::folders::{Attributes, Folder, FolderTable};
+use crate::options::{Options, OverlayXattrs, Ownership, WhiteoutForm};
 use crate::path::LayerPath;
 use crate::pax::{Moment, Xattr};
 use crate::remove::remove_tree;
@@ -49,29 +49,63 @@ pub(crate) struct Tree<'a> {
     root: Rc<OwnedFd>,
     options: &'a Options,
     folders: FolderTable,
-    /// What a folder gets that no entry describes.
+    /// What a folder gets that no entry and no lower layer describes.
     undescribed: Attributes,
     recent: Recent,
     recent_target: Recent,
 }
 
 impl<'a> Tree<'a> {
-    /// `root` is an empty folder. `undescribed` is what folders get that no entry describes.
+    /// `root` is an empty folder. `undescribed` is what folders get that no entry and no lower layer describes.
     pub(crate) fn new(
         root: OwnedFd,
         options: &'a Options,
         undescribed: Attributes,
     ) -> Result<Self, Fault> {
-        let mut folders = FolderTable::default();
-        folders.set(b"", undescribed, &options.limits)?;
-        Ok(Self {
+        let mut tree = Self {
             root: Rc::new(root),
             options,
-            folders,
+            folders: FolderTable::default(),
             undescribed,
             recent: Recent::default(),
             recent_target: Recent::default(),
-        })
+        };
+        tree.set_undescribed(b"")?;
+        Ok(tree)
+    }
+
+    fn set_undescribed(&mut self, path: &[u8]) -> Result<(), Fault> {
+        let attributes = self.lower(path).unwrap_or(self.undescribed);
+        let folder = Folder {
+            attributes,
+            described: false,
+        };
+        Ok(self.folders.set(path, folder, &self.options.limits)?)
+    }
+
+    /// What the layers below have there, if that is a folder.
+    fn lower(&self, path: &[u8]) -> Option<Attributes> {
+        let path = if path.is_empty() { b"." } else { path };
+        for layer in &self.options.lower {
+            match openat2(layer, path, FOLDER | OFlags::PATH, Mode::empty(), RESOLVE) {
+                Ok(folder) => {
+                    let stat = fs::fstat(folder).ok()?;
+                    let keep = self.options.ownership != Ownership::Caller;
+                    return Some(Attributes {
+                        owner: keep.then_some((stat.st_uid, stat.st_gid)),
+                        mode: stat.st_mode & 0o7777,
+                        mtime: Moment {
+                            seconds: stat.st_mtime,
+                            nanoseconds: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+                        },
+                    });
+                }
+                Err(Errno::NOENT) => {}
+                // Something else hides whatever is below.
+                Err(_) => return None,
+            }
+        }
+        None
     }
 
     /// The folder that an entry is in; it and those above are made where they are missing.
@@ -143,8 +177,7 @@ impl<'a> Tree<'a> {
             }
         }
         fs::mkdirat(parent, name, Mode::RWXU).operation("make the folder")?;
-        self.folders
-            .set(path, self.undescribed, &self.options.limits)?;
+        self.set_undescribed(path)?;
         if was_deleted {
             self.mark(path, Mark::Opaque)?;
         }
@@ -276,8 +309,12 @@ impl<'a> Tree<'a> {
                 }
             }
         }
+        let folder = Folder {
+            attributes,
+            described: true,
+        };
         self.folders
-            .set(path.as_bytes(), attributes, &self.options.limits)?;
+            .set(path.as_bytes(), folder, &self.options.limits)?;
         if was_deleted {
             self.mark(path.as_bytes(), Mark::Opaque)?;
         }
@@ -331,6 +368,9 @@ impl<'a> Tree<'a> {
         path: &LayerPath,
         target: &LayerPath,
     ) -> Result<(), Fault> {
+        if target.is_root() {
+            return Err(Rule::TargetIsFolder.into());
+        }
         let from = self.target_parent(target)?;
         let stat = self
             .stat(&from, target.name())?
@@ -442,22 +482,16 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Gives folders their owners, modes and times.
-    pub(crate) fn finish(&self) -> Result<(), Fault> {
-        for (path, attributes) in self.folders.innermost_first() {
-            let folder = self.open(path, OFlags::RDONLY).operation("open the folder");
-            folder
-                .and_then(|folder| set_attributes(&folder, attributes, &[]))
-                .map_err(|fault| match fault {
-                    Fault::FileSystem { operation, errno } => Fault::Folder {
-                        operation,
-                        path: path.to_vec(),
-                        errno,
-                    },
-                    other => other,
-                })?;
+    /// Gives folders their owners, modes and times, and says how many below the root no entry has described.
+    pub(crate) fn finish(&self) -> Result<u64, Fault> {
+        let mut undescribed = 0;
+        for (path, folder) in self.folders.innermost_first() {
+            undescribed += u64::from(!folder.described && !path.is_empty());
+            let opened = self.open(path, OFlags::RDONLY).operation("open the folder");
+            let set = opened.and_then(|opened| set_attributes(&opened, &folder.attributes, &[]));
+            set.map_err(|fault| fault.of_folder(path))?;
         }
-        Ok(())
+        Ok(undescribed)
     }
 
     pub(crate) fn sync(&self) -> Result<(), Errno> {

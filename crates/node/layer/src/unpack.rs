@@ -119,10 +119,8 @@ impl<'a> Unpacker<'a> {
     fn all(mut self, near: &mut EntryRef) -> Result<Report, UnpackError> {
         loop {
             let number = self.report.entries + 1;
-            let entry = self
-                .archive
-                .next()
-                .map_err(|fault| fault.at(EntryRef::unnamed(number)))?;
+            let entry = self.archive.next();
+            let entry = entry.map_err(|fault| fault.at(self.archive.near(number)))?;
             let Some(entry) = entry else { break };
             self.report.entries = number;
             let limit = self.options.limits.entries;
@@ -147,7 +145,8 @@ impl<'a> Unpacker<'a> {
             });
         }
         muster_fault::hit(BEFORE_FOLDERS);
-        self.tree.finish().map_err(|fault| fault.at(near.clone()))?;
+        let undescribed = self.tree.finish();
+        self.report.undescribed_folders = undescribed.map_err(|fault| fault.at(near.clone()))?;
         muster_fault::hit(BEFORE_SYNC);
         if self.options.durability == Durability::SyncFs {
             self.tree

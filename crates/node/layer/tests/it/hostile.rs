@@ -5,7 +5,7 @@ mod cases;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
 
-use muster_layer::{Compression, DamageKind, Limits, Options, Rule, UnpackError};
+use muster_layer::{Compression, DamageKind, Durability, Limits, Options, Rule, UnpackError};
 
 use crate::rig::{Rig, chain};
 use crate::tar::{self, Item};
@@ -35,7 +35,10 @@ impl Attack {
         Self {
             layer,
             compression,
-            options: Options::default(),
+            options: Options {
+                durability: Durability::None,
+                ..Options::default()
+            },
         }
     }
 

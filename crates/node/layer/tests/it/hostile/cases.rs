@@ -100,10 +100,10 @@ fn names() -> Vec<Case> {
             Attack::items([long(b'L', "x".repeat(256)), file("x")])
         }),
         ("long name", name(TooLong { limit: 4095 }), |_| {
-            Attack::items([file("x").pax("path", "xxxxxxx/".repeat(600))])
+            Attack::items([file("x").pax("path", "xxxxxxx/x".repeat(600))])
         }),
         ("deep name", name(TooDeep { limit: 128 }), |_| {
-            Attack::items([file("x").pax("path", "x/".repeat(129))])
+            Attack::items([folder("x").pax("path", "x/".repeat(129))])
         }),
         (
             "deep tree, step by step",
@@ -529,10 +529,7 @@ pub(super) fn harmless() -> Vec<Harmless> {
         ),
         (
             "file and folder take turns",
-            |_| {
-                let turns = (0..20).flat_map(|_| [file("a/b/c"), file("a")]);
-                Attack::items(turns.chain([file("a/x")].into_iter().take(0)))
-            },
+            |_| Attack::items((0..20).flat_map(|_| [folder("a"), file("a/b/c"), file("a")])),
             &["a"],
         ),
         (

@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 
-use flate2::write::GzEncoder;
 use muster_layer::{Compression, DamageKind, IdRange, Ownership, Privilege, Rule};
 
 use super::super::{Attack, Case, Reason};
@@ -427,7 +426,7 @@ fn sizes() -> Vec<Case> {
             "large layer of nothing but headers",
             Reason::Rule(Rule::TotalBytes { limit: 1 << 20 }),
             |_| {
-                let globals = vec![Item::new(b'g', "g").content("x".repeat(0)); 5000];
+                let globals = vec![Item::new(b'g', "g"); 5000];
                 Attack::items(globals).limits(|limits| limits.total_bytes = 1 << 20)
             },
         ),
@@ -435,16 +434,9 @@ fn sizes() -> Vec<Case> {
             "many folders in one name",
             Reason::Rule(Rule::FolderTable { limit: 1 << 20 }),
             |_| {
-                let items =
-                    (0..200).map(|n| empty(format!("{n}/{}", "d/".repeat(100))).edit(156, "5"));
-                let items = items.map(|item| item.pax("path", "x"));
                 // Long names, so that the table is full long before any other limit.
-                let items = items.enumerate().map(|(n, _)| {
-                    folder("x").pax(
-                        "path",
-                        format!("{n}/{}", "ddddddddddddddddddd/".repeat(100)),
-                    )
-                });
+                let path = |n| format!("{n}/{}", "ddddddddddddddddddd/".repeat(100));
+                let items = (0..200).map(|n| folder("x").pax("path", path(n)));
                 Attack::items(items).limits(|limits| limits.folder_table_bytes = 1 << 20)
             },
         ),
@@ -473,17 +465,16 @@ fn sizes() -> Vec<Case> {
     ]
 }
 
-/// Compressed without ever being in memory.
+/// A file of a gigabyte, of many members that are all the same.
 pub(crate) fn gigabyte_of_zeros() -> Attack {
     let header = tar([Item::new(b'0', "zeros").size(b"10000000000\0")]);
-    let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::best());
-    encoder.write_all(&header[..512]).unwrap();
-    let zeros = vec![0; 1 << 20];
-    for _ in 0..1024 {
-        encoder.write_all(&zeros).unwrap();
-    }
-    encoder.write_all(&[0; 1024]).unwrap();
-    let layer = encoder.finish().unwrap();
+    let zeros = tar::gzip(&vec![0; 16 << 20]);
+    let layer = [
+        tar::gzip(&header[..512]),
+        zeros.repeat(64),
+        tar::gzip(&[0; 1024]),
+    ]
+    .concat();
     assert!(layer.len() < 2 << 20);
     Attack::bytes(layer, Compression::Gzip)
 }
