@@ -184,19 +184,23 @@ impl Inner {
             Kind::Blob => db::forget_blob(db, &digest),
             Kind::Layer => db::forget_layer(db, &digest),
         };
-        self.db.write(write).wait().map_err(MaintainError::Database)?;
+        self.db
+            .write(write)
+            .wait()
+            .map_err(MaintainError::Database)?;
         muster_fault::hit(crate::fault::DAMAGE_RECORDED);
         let path = match kind {
             Kind::Blob => self.folders.blob(&digest),
             Kind::Layer => self.folders.layer(&digest),
         };
         let quarantine = self.folders.quarantine(&digest);
-        let moved = self.folders.discard(&quarantine).and_then(|()| {
-            match fs::rename(&path, &quarantine) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                moved => moved.on_disk("move to the quarantine", &path),
-            }
-        });
+        let moved =
+            self.folders
+                .discard(&quarantine)
+                .and_then(|()| match fs::rename(&path, &quarantine) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    moved => moved.on_disk("move to the quarantine", &path),
+                });
         moved.map_err(MaintainError::Disk)?;
         let mut state = self.ledger.lock();
         state.inventory.quarantined.insert(digest, bytes);
@@ -215,7 +219,11 @@ impl Inner {
         let mut state = self.ledger.lock();
         match kind {
             Kind::Blob => state.inventory.blobs.remove(digest),
-            Kind::Layer => state.inventory.layers.remove(digest).map(|layer| layer.bytes),
+            Kind::Layer => state
+                .inventory
+                .layers
+                .remove(digest)
+                .map(|layer| layer.bytes),
         }
     }
 }

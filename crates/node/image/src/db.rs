@@ -97,7 +97,11 @@ fn each(
 }
 
 fn digest(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Digest>> {
-    Ok(row.get_ref(column)?.as_str().ok().and_then(|text| text.parse().ok()))
+    Ok(row
+        .get_ref(column)?
+        .as_str()
+        .ok()
+        .and_then(|text| text.parse().ok()))
 }
 
 fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {

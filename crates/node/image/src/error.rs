@@ -20,6 +20,9 @@ pub enum OpenImagesError {
     /// Its tables cannot be used.
     #[error("cannot use the database of the image store")]
     Database(#[source] StoreError),
+    /// The program is ending.
+    #[error("opening the image store was stopped")]
+    Stopped,
 }
 
 /// Why an item is not installed.

@@ -179,7 +179,8 @@ impl Transfer<'_> {
                 Ok(piece) => piece,
                 Err(error) => return Ok(Turn::Broken(broken(place, error))),
             };
-            let skipped = usize::try_from(known).map_or(piece.len(), |known| known.min(piece.len()));
+            let skipped =
+                usize::try_from(known).map_or(piece.len(), |known| known.min(piece.len()));
             let _ = piece.split_to(skipped);
             known -= skipped as u64;
             if !self.hand_on(place, piece).await? {
@@ -191,7 +192,10 @@ impl Transfer<'_> {
         }
         match self.wanted.size {
             None => Ok(Turn::Complete),
-            Some(_) => Ok(Turn::Broken(broken(place, io::ErrorKind::UnexpectedEof.into()))),
+            Some(_) => Ok(Turn::Broken(broken(
+                place,
+                io::ErrorKind::UnexpectedEof.into(),
+            ))),
         }
     }
 
@@ -233,4 +237,4 @@ fn broken(place: &dyn BlobPlace, source: io::Error) -> BoxError {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;

@@ -49,6 +49,10 @@ impl<T, E: Into<io::Error>> OnDisk<T> for Result<T, E> {
 
 /// A flush that is left out, to show that a test notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "testing"),
+    expect(unreachable_pub, dead_code, reason = "offered to tests only")
+)]
 pub enum Weakness {
     /// A blob's content.
     BlobContent,
@@ -233,7 +237,8 @@ impl Folders {
 
     /// Bytes that the file system has left for this user.
     pub(crate) fn free_bytes(&self) -> Result<u64, DiskError> {
-        let stat = rustix::fs::statvfs(&self.root).on_disk("ask for the free space of", &self.root)?;
+        let stat =
+            rustix::fs::statvfs(&self.root).on_disk("ask for the free space of", &self.root)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 }

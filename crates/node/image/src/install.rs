@@ -18,7 +18,7 @@ use crate::inventory::ItemRecord;
 use crate::ledger::Pins;
 use crate::progress::{Meter, Progress};
 use crate::source::BlobSource;
-use crate::store::{ImageStore, InstalledImage, Inner};
+use crate::store::{ImageStore, Inner, InstalledImage};
 use crate::transfer::LayerOrder;
 
 /// Indexes that lead to indexes are followed so far.
@@ -73,7 +73,8 @@ impl ImageStore {
         let configs: Vec<&Descriptor> = configs.into_iter().flatten().collect();
         job.meter.expect(self.missing_bytes(&manifest));
         for config in configs {
-            self.fetch_blob(&job, config.digest, Some(config.size)).await?;
+            self.fetch_blob(&job, config.digest, Some(config.size))
+                .await?;
         }
         let image = self.read_image(digest, manifest_digest, manifest).await?;
         self.fetch_layers(&job, &image).await?;
@@ -144,7 +145,12 @@ impl ImageStore {
             .write(move |db| db::put_item(db, &digest, &row))
             .await
             .map_err(|source| InstallError::Database { digest, source })?;
-        self.inner.ledger.lock().inventory.items.insert(digest, item);
+        self.inner
+            .ledger
+            .lock()
+            .inventory
+            .items
+            .insert(digest, item);
         Ok(())
     }
 
@@ -227,7 +233,9 @@ fn record(
         layers: BTreeSet::new(),
     };
     record.blobs.insert(manifest.config.digest);
-    record.blobs.extend(manifest.item_config.as_ref().map(|config| config.digest));
+    record
+        .blobs
+        .extend(manifest.item_config.as_ref().map(|config| config.digest));
     for layer in &manifest.layers {
         match layer_kind(layer)? {
             Layer::Unpacked(_) => record.layers.insert(layer.digest),
@@ -291,8 +299,7 @@ impl Inner {
                 wanted: Box::new(node.clone()),
             });
         }
-        let is_unpacked =
-            |layer: &&Descriptor| matches!(layer.media_type, MediaType::Layer(_));
+        let is_unpacked = |layer: &&Descriptor| matches!(layer.media_type, MediaType::Layer(_));
         let layers = manifest.layers.iter().filter(is_unpacked).count();
         let diff_ids = image_config.diff_ids.len();
         if diff_ids > 0 && diff_ids != layers {
@@ -337,8 +344,14 @@ impl Inner {
             let inventory = &state.inventory;
             let whole = |item: &&ItemRecord| {
                 item.is_complete
-                    && item.blobs.iter().all(|blob| inventory.blobs.contains_key(blob))
-                    && item.layers.iter().all(|layer| inventory.layers.contains_key(layer))
+                    && item
+                        .blobs
+                        .iter()
+                        .all(|blob| inventory.blobs.contains_key(blob))
+                    && item
+                        .layers
+                        .iter()
+                        .all(|layer| inventory.layers.contains_key(layer))
             };
             match inventory.items.get(&digest).filter(whole) {
                 Some(item) => item.clone(),

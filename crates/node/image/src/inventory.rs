@@ -91,7 +91,11 @@ impl Inventory {
     pub fn used_bytes(&self) -> u64 {
         let layers = self.layers.values().map(|layer| layer.bytes);
         let partials = self.partials.values().map(|partial| partial.bytes);
-        let all = self.blobs.values().chain(self.quarantined.values()).copied();
+        let all = self
+            .blobs
+            .values()
+            .chain(self.quarantined.values())
+            .copied();
         all.chain(layers)
             .chain(partials)
             .fold(0, u64::saturating_add)
@@ -156,11 +160,7 @@ pub fn gc_plan(inventory: &Inventory, rules: &GcRules) -> GcPlan {
 }
 
 /// What goes with these items and parts.
-fn complete(
-    inventory: &Inventory,
-    items: BTreeSet<Digest>,
-    partials: BTreeSet<Digest>,
-) -> GcPlan {
+fn complete(inventory: &Inventory, items: BTreeSet<Digest>, partials: BTreeSet<Digest>) -> GcPlan {
     let staying = || {
         let staying = inventory.items.iter();
         staying.filter(|(digest, _)| !items.contains(*digest))
@@ -214,4 +214,4 @@ fn sum(digests: &BTreeSet<Digest>, bytes: impl Fn(&Digest) -> u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;

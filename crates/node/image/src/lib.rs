@@ -19,7 +19,7 @@
 //!
 //! let config = StoreConfig::new("/var/lib/muster/sm.db", "muster-sm 0.1.0", OnDamage::StartEmpty).schema(&SCHEMA);
 //! let settings = StoreSettings::new("/var/lib/muster/images", Platform::of_this_program());
-//! let (images, _report) = ImageStore::open(settings, Store::open(&config)?.store)?;
+//! let (images, _report) = ImageStore::open(settings, Store::open(&config)?.store).await?;
 //!
 //! let layout = LayoutSource::open("web.tar")?;
 //! let digest = layout.image(None)?;

@@ -33,7 +33,10 @@ pub(crate) fn reconcile(
     db: &Store,
 ) -> Result<(Inventory, OpenReport), OpenImagesError> {
     let mut report = OpenReport::default();
-    let mut inventory = db.read(db::load).wait().map_err(OpenImagesError::Database)?;
+    let mut inventory = db
+        .read(db::load)
+        .wait()
+        .map_err(OpenImagesError::Database)?;
     let lost = compare(folders, &mut inventory, &mut report).map_err(OpenImagesError::Disk)?;
     if !lost.is_empty() {
         db.write(move |db| db::forget(db, &lost))
@@ -57,7 +60,9 @@ fn compare(
             lost.blobs.insert(*digest);
         }
     }
-    inventory.blobs.retain(|digest, _| !lost.blobs.contains(digest));
+    inventory
+        .blobs
+        .retain(|digest, _| !lost.blobs.contains(digest));
     for digest in found.keys() {
         if !inventory.blobs.contains_key(digest) {
             let path = folders.blob(digest);

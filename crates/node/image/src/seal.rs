@@ -135,7 +135,11 @@ impl Walk<'_> {
             // Of folders and links the size is the file system's affair.
             _ => 0,
         };
-        for number in [u64::from(stat.st_mode), u64::from(stat.st_uid), u64::from(stat.st_gid)] {
+        for number in [
+            u64::from(stat.st_mode),
+            u64::from(stat.st_uid),
+            u64::from(stat.st_gid),
+        ] {
             self.hasher.update(number.to_le_bytes());
         }
         self.hasher.update(size.to_le_bytes());
@@ -228,20 +232,32 @@ mod tests {
                 bytes[150_000] ^= 1;
                 std_fs::write(root.join("a/b/file"), bytes)
             }),
-            ("cut", |root| File::options().write(true).open(root.join("a/b/file"))?.set_len(199_999)),
+            ("cut", |root| {
+                File::options()
+                    .write(true)
+                    .open(root.join("a/b/file"))?
+                    .set_len(199_999)
+            }),
             ("mode", |root| {
                 std_fs::set_permissions(root.join("a/empty"), PermissionsExt::from_mode(0o755))
             }),
             ("removed", |root| std_fs::remove_file(root.join("a/empty"))),
             ("added", |root| std_fs::write(root.join("a/new"), "")),
-            ("moved up", |root| std_fs::rename(root.join("a/empty"), root.join("empty"))),
+            ("moved up", |root| {
+                std_fs::rename(root.join("a/empty"), root.join("empty"))
+            }),
             ("link", |root| {
                 std_fs::remove_file(root.join("a/link"))?;
                 symlink("b/other", root.join("a/link"))
             }),
             ("attribute", |root| {
                 let file = File::open(root.join("a/empty"))?;
-                Ok(fs::fsetxattr(file, "user.x", b"1", fs::XattrFlags::empty())?)
+                Ok(fs::fsetxattr(
+                    file,
+                    "user.x",
+                    b"1",
+                    fs::XattrFlags::empty(),
+                )?)
             }),
         ];
         let before = sealed(&tree());

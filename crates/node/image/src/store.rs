@@ -70,13 +70,21 @@ pub struct Usage {
 
 impl ImageStore {
     /// Opens a store, and takes away what a killed process left unfinished. `db` must have been opened with
-    /// [`SCHEMA`](crate::SCHEMA). Blocks while it looks at the folder.
-    pub fn open(
+    /// [`SCHEMA`](crate::SCHEMA).
+    pub async fn open(
         settings: StoreSettings,
         db: Store,
     ) -> Result<(Self, OpenReport), OpenImagesError> {
-        let folders = Folders::create(&settings.folder, settings.weakness)
-            .map_err(OpenImagesError::Disk)?;
+        let opened = tokio::task::spawn_blocking(move || Self::open_blocking(settings, db));
+        opened.await.map_err(|_| OpenImagesError::Stopped)?
+    }
+
+    fn open_blocking(
+        settings: StoreSettings,
+        db: Store,
+    ) -> Result<(Self, OpenReport), OpenImagesError> {
+        let folders =
+            Folders::create(&settings.folder, settings.weakness).map_err(OpenImagesError::Disk)?;
         let lock = File::open(folders.root())
             .on_disk("open", folders.root())
             .map_err(OpenImagesError::Disk)?;
@@ -162,9 +170,7 @@ impl ImageStore {
     pub async fn installed(&self, digest: Digest) -> Result<Option<InstalledImage>, InstallError> {
         let store = self.clone();
         let found = tokio::task::spawn_blocking(move || store.inner.find(digest));
-        found
-            .await
-            .map_err(|_| InstallError::Stopped { digest })?
+        found.await.map_err(|_| InstallError::Stopped { digest })?
     }
 }
 
@@ -182,11 +188,21 @@ impl Inner {
             let plan = gc_plan(&state.inventory, &rules);
             // From here on nobody believes in it, so nobody begins to use it.
             let inventory = &mut state.inventory;
-            inventory.items.retain(|digest, _| !plan.items.contains(digest));
-            inventory.blobs.retain(|digest, _| !plan.blobs.contains(digest));
-            inventory.layers.retain(|digest, _| !plan.layers.contains(digest));
-            inventory.partials.retain(|digest, _| !plan.partials.contains(digest));
-            inventory.quarantined.retain(|digest, _| !plan.quarantined.contains(digest));
+            inventory
+                .items
+                .retain(|digest, _| !plan.items.contains(digest));
+            inventory
+                .blobs
+                .retain(|digest, _| !plan.blobs.contains(digest));
+            inventory
+                .layers
+                .retain(|digest, _| !plan.layers.contains(digest));
+            inventory
+                .partials
+                .retain(|digest, _| !plan.partials.contains(digest));
+            inventory
+                .quarantined
+                .retain(|digest, _| !plan.quarantined.contains(digest));
             plan
         };
         if plan.is_empty() {
@@ -200,8 +216,14 @@ impl Inner {
         muster_fault::hit(crate::fault::REMOVAL_RECORDED);
         let blobs = plan.blobs.iter().map(|digest| self.folders.blob(digest));
         let layers = plan.layers.iter().map(|digest| self.folders.layer(digest));
-        let partials = plan.partials.iter().map(|digest| self.folders.partial(digest));
-        let damaged = plan.quarantined.iter().map(|digest| self.folders.quarantine(digest));
+        let partials = plan
+            .partials
+            .iter()
+            .map(|digest| self.folders.partial(digest));
+        let damaged = plan
+            .quarantined
+            .iter()
+            .map(|digest| self.folders.quarantine(digest));
         for path in blobs.chain(layers).chain(partials).chain(damaged) {
             self.folders.discard(&path).map_err(MaintainError::Disk)?;
         }

@@ -73,7 +73,14 @@ impl ImageStore {
         size: Option<u64>,
     ) -> Result<(), InstallError> {
         let turn = self.inner.turns.take(digest).await;
-        if self.inner.ledger.lock().inventory.blobs.contains_key(&digest) {
+        if self
+            .inner
+            .ledger
+            .lock()
+            .inventory
+            .blobs
+            .contains_key(&digest)
+        {
             return Ok(());
         }
         self.transfer(job, digest, size, Purpose::Blob, turn).await
@@ -88,7 +95,11 @@ impl ImageStore {
         let turn = self.inner.turns.take(order.digest).await;
         let known = {
             let state = self.inner.ledger.lock();
-            state.inventory.layers.get(&order.digest).map(|layer| layer.diff_id)
+            state
+                .inventory
+                .layers
+                .get(&order.digest)
+                .map(|layer| layer.diff_id)
         };
         match (known, order.diff_id) {
             (Some(found), Some(expected)) if found != expected => Err(InstallError::WrongDiffId {
@@ -99,7 +110,8 @@ impl ImageStore {
             (Some(_), _) => Ok(()),
             (None, _) => {
                 let purpose = Purpose::Layer(order);
-                self.transfer(job, order.digest, Some(order.size), purpose, turn).await
+                self.transfer(job, order.digest, Some(order.size), purpose, turn)
+                    .await
             }
         }
     }
@@ -121,8 +133,9 @@ impl ImageStore {
         let mut suspects = BTreeSet::new();
         let mut tries = 0;
         loop {
-            let (outcome, returned, used) =
-                self.attempt(job, digest, size, purpose, held, &suspects).await?;
+            let (outcome, returned, used) = self
+                .attempt(job, digest, size, purpose, held, &suspects)
+                .await?;
             held = returned;
             let Outcome::Wrong(taken) = outcome else {
                 return Ok(());
@@ -243,7 +256,9 @@ impl Inner {
             let missing = match (short, Reservation::take(&self.ledger, needed, limit)) {
                 (0, Ok(reservation)) => return Ok(reservation),
                 (short, Ok(_)) if last => return Err(refuse(short, SpaceLimit::FileSystem(free))),
-                (_, Err(missing)) if last => return Err(refuse(missing, SpaceLimit::Setting(limit))),
+                (_, Err(missing)) if last => {
+                    return Err(refuse(missing, SpaceLimit::Setting(limit)));
+                }
                 (short, Ok(_)) => short,
                 (short, Err(missing)) => short.max(missing),
             };
@@ -313,7 +328,13 @@ impl Task {
         order: &LayerOrder,
         coming: mpsc::Receiver<Piece>,
     ) -> Result<Outcome, InstallError> {
-        let is_blob = self.inner.ledger.lock().inventory.blobs.contains_key(&self.digest);
+        let is_blob = self
+            .inner
+            .ledger
+            .lock()
+            .inventory
+            .blobs
+            .contains_key(&self.digest);
         let mut intake = match is_blob {
             true => self.whole_blob()?,
             false => self.intake(coming)?,
@@ -357,7 +378,9 @@ impl Task {
             self.establish_blob(&taken)?;
         } else {
             let path = self.inner.folders.partial(&self.digest);
-            fs::remove_file(&path).on_disk("remove", &path).map_err(disk(self.digest))?;
+            fs::remove_file(&path)
+                .on_disk("remove", &path)
+                .map_err(disk(self.digest))?;
         }
         Ok(Outcome::Stored)
     }
@@ -383,14 +406,18 @@ impl Task {
             return Ok(Outcome::Unfinished);
         }
         let path = self.inner.folders.partial(&self.digest);
-        Err(error).on_disk("write", &path).map_err(disk(self.digest))
+        Err(error)
+            .on_disk("write", &path)
+            .map_err(disk(self.digest))
     }
 
     fn discard_wrong(&self, taken: Taken) -> Result<Outcome, InstallError> {
         let path = self.inner.folders.partial(&self.digest);
         match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed.on_disk("remove", &path).map_err(disk(self.digest))?,
+            removed => removed
+                .on_disk("remove", &path)
+                .map_err(disk(self.digest))?,
         }
         Ok(Outcome::Wrong(taken))
     }
@@ -415,8 +442,8 @@ impl Task {
             LayerFormat::TarZstd => Compression::Zstd,
         };
         let options = self.unpack_options(order)?;
-        muster_layer::unpack(intake, compression, folder.as_fd(), &options).map_err(|source| {
-            match (source, order.diff_id) {
+        muster_layer::unpack(intake, compression, folder.as_fd(), &options).map_err(
+            |source| match (source, order.diff_id) {
                 (UnpackError::WrongDiffId { actual, .. }, Some(expected)) => {
                     InstallError::WrongDiffId {
                         digest: self.digest,
@@ -428,8 +455,8 @@ impl Task {
                     digest: self.digest,
                     source,
                 },
-            }
-        })
+            },
+        )
     }
 
     fn unpack_options(&self, order: &LayerOrder) -> Result<muster_layer::Options, InstallError> {
@@ -463,13 +490,21 @@ impl Task {
 
     fn establish_blob(&self, taken: &Taken) -> Result<(), InstallError> {
         let (digest, bytes) = (self.digest, taken.bytes);
-        self.inner.folders.establish_blob(&digest, &taken.file).map_err(disk(digest))?;
+        self.inner
+            .folders
+            .establish_blob(&digest, &taken.file)
+            .map_err(disk(digest))?;
         self.inner
             .db
             .write(move |db| db::put_blob(db, &digest, bytes))
             .wait()
             .map_err(|source| InstallError::Database { digest, source })?;
-        self.inner.ledger.lock().inventory.blobs.insert(digest, bytes);
+        self.inner
+            .ledger
+            .lock()
+            .inventory
+            .blobs
+            .insert(digest, bytes);
         muster_fault::hit(crate::fault::BLOB_RECORDED);
         Ok(())
     }
@@ -477,8 +512,13 @@ impl Task {
     fn establish_layer(&self, diff_id: Digest) -> Result<(), InstallError> {
         let digest = self.digest;
         let path = self.inner.folders.unpacking(&digest);
-        let sealed = seal::seal(&path, &mut Unhurried).on_disk("read", &path).map_err(disk(digest))?;
-        self.inner.folders.establish_layer(&digest).map_err(disk(digest))?;
+        let sealed = seal::seal(&path, &mut Unhurried)
+            .on_disk("read", &path)
+            .map_err(disk(digest))?;
+        self.inner
+            .folders
+            .establish_layer(&digest)
+            .map_err(disk(digest))?;
         let layer = LayerRecord {
             diff_id,
             bytes: sealed.bytes,
@@ -490,7 +530,12 @@ impl Task {
             .write(move |db| db::put_layer(db, &digest, &row))
             .wait()
             .map_err(|source| InstallError::Database { digest, source })?;
-        self.inner.ledger.lock().inventory.layers.insert(digest, layer);
+        self.inner
+            .ledger
+            .lock()
+            .inventory
+            .layers
+            .insert(digest, layer);
         muster_fault::hit(crate::fault::LAYER_RECORDED);
         Ok(())
     }

@@ -27,7 +27,8 @@ impl FilePlace {
             return Err(io::Error::other("not a file"));
         }
         let (start, length) = self.part.unwrap_or((0, u64::MAX));
-        file.seek(SeekFrom::Start(start.saturating_add(from))).await?;
+        file.seek(SeekFrom::Start(start.saturating_add(from)))
+            .await?;
         let rest = file.take(length.saturating_sub(from));
         Ok(BlobStream {
             from,

@@ -42,6 +42,16 @@ pub enum LayoutError {
         /// The layout.
         path: PathBuf,
     },
+    /// A blob of it is something else than its name says.
+    #[error("blob {digest} of the image layout {} is really {found}", path.display())]
+    WrongBlob {
+        /// The layout.
+        path: PathBuf,
+        /// Its name.
+        digest: Digest,
+        /// Its content.
+        found: Digest,
+    },
     /// Nothing in it has this name.
     #[error("the image layout {} has no image {name:?}; it has {known:?}", path.display())]
     NoSuchImage {
@@ -157,8 +167,13 @@ impl LayoutSource {
     }
 
     /// Opens a blob for reading from its beginning.
-    pub(crate) fn open_blob(&self, digest: &Digest) -> Result<impl Read + use<>, LayoutError> {
+    pub(crate) fn open_blob(&self, digest: &Digest) -> Result<io::Take<File>, LayoutError> {
         self.open_member(&blob_name(digest))
+    }
+
+    /// Reads a document, up to a little more than documents may have.
+    pub(crate) fn read_document(&self, digest: &Digest) -> Result<Vec<u8>, LayoutError> {
+        self.read(&blob_name(digest), Limits::default().document_bytes)
     }
 
     fn open_member(&self, name: &Path) -> Result<io::Take<File>, LayoutError> {

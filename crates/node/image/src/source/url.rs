@@ -91,10 +91,7 @@ impl BlobSource for UrlSource {
     fn places(&self, digest: Digest) -> BoxFuture<'_, Result<Vec<Box<dyn BlobPlace>>, BoxError>> {
         Box::pin(async move {
             let urls = self.urls.urls(digest).await?;
-            Ok(urls
-                .iter()
-                .map(|url| place(url, &self.client))
-                .collect())
+            Ok(urls.iter().map(|url| place(url, &self.client)).collect())
         })
     }
 }
@@ -126,7 +123,10 @@ fn place(url: &str, client: &Client) -> Box<dyn BlobPlace> {
 /// A URL without what may be secret: user, password, query.
 fn shown(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let port = url
+        .port()
+        .map(|port| format!(":{port}"))
+        .unwrap_or_default();
     format!("{}://{host}{port}{}", url.scheme(), url.path())
 }
 
@@ -144,7 +144,10 @@ impl BlobPlace for RefusedPlace {
     fn open(&self, _from: u64) -> BoxFuture<'_, Result<BlobStream, OpenBlobError>> {
         let place = self.name.clone();
         let source = self.reason.into();
-        Box::pin(std::future::ready(Err(OpenBlobError::Failed { place, source })))
+        Box::pin(std::future::ready(Err(OpenBlobError::Failed {
+            place,
+            source,
+        })))
     }
 }
 

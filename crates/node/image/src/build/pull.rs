@@ -1,0 +1,146 @@
+//! Copying an image from anywhere into a layout.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_api::domain::Digest;
+use muster_item::{Document, Limits, MediaType, ReadDocumentError};
+use tokio::sync::mpsc;
+
+use super::BuildError;
+use super::writer::{LayoutWriter, descriptor};
+use crate::fetch::{FetchBlobError, QUEUE, Wanted, fetch};
+use crate::folders::{DiskError, OnDisk};
+use crate::intake::Intake;
+use crate::progress::Meter;
+use crate::source::BlobSource;
+
+/// Documents of one image: more is no image but an attack.
+const MAX_DOCUMENTS: usize = 1000;
+const TRIES: u32 = 3;
+
+/// Why an image could not be copied.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    /// The layout cannot be written.
+    #[error("cannot write the image layout")]
+    Write(#[source] BuildError),
+    /// A blob cannot be had.
+    #[error("cannot get blob {digest}")]
+    Fetch {
+        /// Which blob.
+        digest: Digest,
+        /// Why.
+        #[source]
+        source: FetchBlobError,
+    },
+    /// A document makes no sense.
+    #[error("cannot use document {digest}")]
+    Document {
+        /// Which document.
+        digest: Digest,
+        /// What is wrong.
+        #[source]
+        source: ReadDocumentError,
+    },
+    /// It refers to more documents than any image has.
+    #[error("the image has more than {MAX_DOCUMENTS} documents")]
+    TooManyDocuments,
+    /// The program is ending.
+    #[error("the copy was stopped")]
+    Stopped,
+}
+
+/// Copies an image with everything that it refers to, for all platforms, into a new layout.
+pub async fn pull(
+    source: &dyn BlobSource,
+    digest: Digest,
+    name: Option<&str>,
+    output: &Path,
+    as_archive: bool,
+) -> Result<(), PullError> {
+    let writer = LayoutWriter::create(output, as_archive).map_err(PullError::Write)?;
+    let writer = Arc::new(writer);
+    let mut root = None;
+    let mut documents = VecDeque::from([(digest, None)]);
+    let mut seen = BTreeSet::from([digest]);
+    while let Some((digest, size)) = documents.pop_front() {
+        let bytes = copy(source, &writer, digest, size).await?;
+        let path = writer.blob_path(&digest);
+        let document = std::fs::read(&path).on_disk("read", &path).map_err(disk)?;
+        let document = Document::read(&document, &Limits::default())
+            .map_err(|source| PullError::Document { digest, source })?;
+        let kind = match document {
+            Document::Index(index) => {
+                let entries = index.manifests.iter().map(|entry| &entry.descriptor);
+                let new = entries.filter(|blob| seen.insert(blob.digest));
+                documents.extend(new.map(|blob| (blob.digest, Some(blob.size))));
+                MediaType::Index
+            }
+            Document::Manifest(manifest) => {
+                for blob in manifest.blobs() {
+                    if seen.insert(blob.digest) {
+                        copy(source, &writer, blob.digest, Some(blob.size)).await?;
+                    }
+                }
+                MediaType::Manifest
+            }
+        };
+        if documents.len() > MAX_DOCUMENTS {
+            return Err(PullError::TooManyDocuments);
+        }
+        root.get_or_insert_with(|| descriptor(kind.name(), &digest, bytes));
+    }
+    let writer = Arc::try_unwrap(writer).map_err(|_| PullError::Stopped)?;
+    let root = root.ok_or(PullError::Stopped)?;
+    writer.finish(root, None, name).map_err(PullError::Write)
+}
+
+fn disk(error: DiskError) -> PullError {
+    PullError::Write(BuildError::Disk(error))
+}
+
+/// Copies one blob. Returns its size.
+async fn copy(
+    source: &dyn BlobSource,
+    writer: &Arc<LayoutWriter>,
+    digest: Digest,
+    size: Option<u64>,
+) -> Result<u64, PullError> {
+    let wanted = Wanted {
+        digest,
+        size,
+        limit: Limits::default().document_bytes as u64,
+        tries: TRIES,
+        delay: Duration::from_secs(1),
+    };
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let layout = Arc::clone(writer);
+    let taking = tokio::task::spawn_blocking(move || {
+        let file = layout.temporary()?;
+        let meter = Arc::new(Meter::new(None));
+        let taken = Intake::resume(file.path(), 0, &digest, receiver, meter);
+        let taken = taken
+            .and_then(Intake::finish)
+            .on_disk("write", file.path())?;
+        if taken.digest == digest {
+            layout.establish(file, &digest)?;
+        }
+        Ok((taken.digest, taken.bytes))
+    });
+    let suspects = BTreeSet::new();
+    let (fetched, taken) = tokio::join!(fetch(source, &wanted, 0, &suspects, sender), taking);
+    let places = fetched.map_err(|source| PullError::Fetch { digest, source })?;
+    let (found, bytes) = taken.map_err(|_| PullError::Stopped)?.map_err(disk)?;
+    if found != digest {
+        let source = FetchBlobError::WrongContent {
+            found,
+            bytes,
+            places,
+        };
+        return Err(PullError::Fetch { digest, source });
+    }
+    Ok(bytes)
+}
