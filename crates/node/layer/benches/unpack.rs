@@ -25,6 +25,9 @@ const ROUNDS: usize = 5;
 /// Set in the process whose memory is measured.
 const ALONE: &str = "MUSTER_LAYER_BENCH_UNPACK";
 
+/// A name for the table, and what unpacks into the folder.
+type Run<'a> = (&'a str, &'a dyn Fn(&Path));
+
 fn main() {
     if let Some(layer) = std::env::var_os(ALONE) {
         let destination = std::env::args_os().nth(1).unwrap();
@@ -35,7 +38,7 @@ fn main() {
     }
     let folder = tempfile::tempdir().unwrap();
     let layers = Layers::make(folder.path());
-    let runs: [(&str, &dyn Fn(&Path)); 5] = [
+    let runs: [Run<'_>; 5] = [
         ("muster, gzip", &|to| muster(&layers.gzip, to)),
         ("tar -xzf", &|to| tar(&layers.gzip, "-xzf", to)),
         ("umoci raw unpack, gzip", &|to| umoci(&layers.image, to)),

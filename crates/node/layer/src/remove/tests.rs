@@ -84,7 +84,7 @@ fn modes_and_flags_do_not_protect() {
     for file in ["a/file", "a/b/file", "a/b/c/file"] {
         fs::write(path.join(file), "x").unwrap();
     }
-    fs::set_permissions(path.join("a/b"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(path.join("a/b"), fs::Permissions::from_mode(0o000)).unwrap();
     let flag = |name: &str, flag| {
         let file = File::open(path.join(name)).unwrap();
         let flags = fs_flags(&file);
