@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
 use common::{TestLayout, image, layer, open_with, settings, tree};
@@ -69,7 +70,9 @@ impl Scene {
             .map(str::to_owned)
             .collect();
         match trial {
-            Some((trial, _)) if trial.reached() => trial.assert_killed(output.status),
+            Some((trial, 1)) => trial.assert_killed(output.status),
+            // A later time may never come.
+            Some(_) if output.status.signal() == Some(9) => {}
             _ => assert!(
                 output.status.success(),
                 "{:?} after {said:?}",
