@@ -1,3 +1,8 @@
-//! The operator's command line.
+//! `muster`: see the library for what it does.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    muster_fault::init(&[muster_pki::FAULT_POINTS, muster_cli::FAULT_POINTS]);
+    muster_cli::run(std::env::args_os())
+}

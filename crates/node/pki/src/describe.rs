@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use muster_tls::{CertFacts, ReadCertError};
+use rcgen::{KeyPair, PublicKeyData as _};
 use rustls_pki_types::pem::{PemObject as _, SectionKind};
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
@@ -180,6 +181,14 @@ pub fn describe_pem(pem: &str) -> Result<Vec<PemItem>, DescribeError> {
         true => Err(DescribeError::Nothing),
         false => Ok(items),
     }
+}
+
+/// The public key of a private one in PEM, as [`CertDetails::public_key`] has it; none if it is not a key that can sign.
+#[must_use]
+pub fn public_key_of(private_pem: &str) -> Option<Vec<u8>> {
+    KeyPair::from_pem(private_pem)
+        .ok()
+        .map(|key| key.subject_public_key_info())
 }
 
 #[cfg(test)]

@@ -68,6 +68,14 @@ pub struct Issued {
     pub key: String,
 }
 
+impl Issued {
+    /// The public key, as [`CertDetails::public_key`](crate::CertDetails) has it.
+    #[must_use]
+    pub fn public_key(&self) -> Option<Vec<u8>> {
+        hex::decode(&self.key).ok()
+    }
+}
+
 /// Whose certificate it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -310,14 +318,14 @@ impl Ledger {
         all
     }
 
-    /// For each identity the certificate that was issued last and not revoked.
+    /// For each identity and certificate type the certificate that was issued last and not revoked.
     pub fn newest(&self) -> impl Iterator<Item = &TrackedCert> {
-        let mut newest: BTreeMap<&SpiffeId, &TrackedCert> = BTreeMap::new();
+        let mut newest: BTreeMap<(&SpiffeId, Option<&str>), &TrackedCert> = BTreeMap::new();
         for cert in self.certs.values() {
             let Some(profile) = cert.profile().filter(|_| cert.revocation.is_none()) else {
                 continue;
             };
-            match newest.entry(profile.identity()) {
+            match newest.entry((profile.identity(), profile.cert_type())) {
                 MapEntry::Vacant(vacant) => {
                     vacant.insert(cert);
                 }
@@ -328,6 +336,17 @@ impl Ledger {
             }
         }
         newest.into_values()
+    }
+
+    /// The newest certificate of one type of a node.
+    #[must_use]
+    pub fn newest_of_type(&self, node: &NodeId, cert_type: &str) -> Option<&TrackedCert> {
+        let is_it = |profile: &Profile| {
+            profile.identity().node == *node && profile.cert_type() == Some(cert_type)
+        };
+        self.newest()
+            .filter(|cert| cert.profile().is_some_and(is_it))
+            .max_by_key(|cert| cert.order)
     }
 
     /// Of the newest certificates those that end within this time, or have ended; the most urgent first.

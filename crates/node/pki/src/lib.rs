@@ -106,7 +106,7 @@ pub use authority::{
     IssuedKeyPair, Neglected, OpenAuthorityError, RevokeCertError, RevokeOutcome, SignError,
     SignListsError,
 };
-pub use describe::{CertDetails, DescribeError, ListDetails, PemItem, describe_pem};
+pub use describe::{CertDetails, DescribeError, ListDetails, PemItem, describe_pem, public_key_of};
 pub use faults::FAULT_POINTS;
 pub use layout::LayoutError;
 pub use ledger::{

@@ -9,6 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Most DNS and IP names in one certificate.
 const MAX_NAMES: usize = 64;
+/// Longest name of a certificate type.
+const MAX_TYPE_LEN: usize = 64;
 
 /// What a certificate is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +40,12 @@ pub enum ProfileError {
         /// The name, shortened.
         name: String,
     },
+    /// It is not the name of a certificate type.
+    #[error("{name:?} is not a certificate type, which has 1 to {MAX_TYPE_LEN} of a-z 0-9 - _")]
+    CertType {
+        /// The name, shortened.
+        name: String,
+    },
     /// There are more than anybody needs.
     #[error("a certificate has at most {MAX_NAMES} DNS and IP names")]
     TooMany,
@@ -55,6 +63,8 @@ pub struct Profile {
     dns: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ips: Vec<IpAddr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cert_type: Option<String>,
 }
 
 impl Profile {
@@ -65,6 +75,7 @@ impl Profile {
             identity,
             dns: Vec::new(),
             ips: Vec::new(),
+            cert_type: None,
         }
     }
 
@@ -92,6 +103,19 @@ impl Profile {
         Ok(self)
     }
 
+    /// Says which of a node's certificate types it is for. That is recorded, so that renewal finds the newest of each type,
+    /// and does not stand in the certificate.
+    pub fn with_cert_type(mut self, name: &str) -> Result<Self, ProfileError> {
+        let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+        if !(1..=MAX_TYPE_LEN).contains(&name.len()) || !name.bytes().all(is_allowed) {
+            return Err(ProfileError::CertType {
+                name: name.chars().take(80).collect(),
+            });
+        }
+        self.cert_type = Some(name.to_owned());
+        Ok(self)
+    }
+
     fn has_room(&self) -> Result<(), ProfileError> {
         if self.dns.len() + self.ips.len() < MAX_NAMES {
             Ok(())
@@ -116,6 +140,12 @@ impl Profile {
     #[must_use]
     pub fn ips(&self) -> &[IpAddr] {
         &self.ips
+    }
+
+    /// Which of the node's certificate types it is for, if that was said.
+    #[must_use]
+    pub fn cert_type(&self) -> Option<&str> {
+        self.cert_type.as_deref()
     }
 
     /// Processes of nodes are servers and clients; a person's command line is a client.
@@ -177,6 +207,15 @@ mod tests {
             &long,
         ] {
             assert!(profile("sm").with_dns(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn certificate_types_are_short_words() {
+        let profile = profile("cm").with_cert_type("online").expect("a type");
+        assert_eq!(profile.cert_type(), Some("online"));
+        for name in ["", "On line", "ä", &"x".repeat(65)] {
+            assert!(profile.clone().with_cert_type(name).is_err(), "{name}");
         }
     }
 

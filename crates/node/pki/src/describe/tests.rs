@@ -35,6 +35,11 @@ fn everything_in_a_file_is_described_in_order_and_keys_are_only_mentioned() {
     else {
         panic!("{items:?}");
     };
+    assert_eq!(
+        public_key_of(&issued.key_pem).as_ref(),
+        Some(&leaf.public_key)
+    );
+    assert_eq!(public_key_of("hello"), None);
     assert_eq!((leaf.is_ca, intermediate.is_ca), (false, true));
     assert_eq!(
         intermediate.facts.names.subject_cn,

@@ -68,6 +68,34 @@ fn a_newer_certificate_of_the_same_identity_is_what_counts() {
 }
 
 #[test]
+fn certificate_types_of_one_identity_are_told_apart() {
+    let of_type = |number, cert_type: &str, end| match issued(number, 1, end) {
+        Entry::Issued(mut cert) => {
+            let Holder::Peer(profile) = cert.holder else {
+                unreachable!("a peer")
+            };
+            cert.holder = Holder::Peer(profile.with_cert_type(cert_type).expect("a type"));
+            Entry::Issued(cert)
+        }
+        other => other,
+    };
+    let ledger = ledger([
+        of_type(1, "sm", 100),
+        of_type(2, "online", 1000),
+        of_type(3, "online", 2000),
+    ]);
+    let node = NodeId::new("n1").expect("an id");
+    let newest = |cert_type| {
+        let cert = ledger.newest_of_type(&node, cert_type);
+        cert.map(|cert| cert.issued.serial)
+    };
+    assert_eq!(newest("sm"), Some(serial(1)));
+    assert_eq!(newest("online"), Some(serial(3)));
+    assert_eq!(newest("cm"), None);
+    assert_eq!(ledger.due(SignedDuration::from_secs(10), at(95)).len(), 1);
+}
+
+#[test]
 fn revoking_the_newer_one_makes_the_older_one_count_again() {
     let ledger = ledger([issued(1, 1, 100), issued(2, 1, 1000), revoked(2)]);
     assert_eq!(

@@ -1,0 +1,29 @@
+//! What commands fail with, and the exit codes for it.
+
+use crate::console::{Exit, OutputClosed};
+use crate::node::NodeCommandError;
+use crate::pki::PkiCommandError;
+use crate::tools::ToolError;
+
+/// Why a command was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    #[error(transparent)]
+    Pki(#[from] PkiCommandError),
+    #[error(transparent)]
+    Node(#[from] NodeCommandError),
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    #[error(transparent)]
+    Output(#[from] OutputClosed),
+}
+
+impl CommandError {
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Pki(error) => error.exit(),
+            Self::Node(error) => error.exit(),
+            Self::Tool(_) | Self::Output(_) => Exit::Failed,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `deprovision`, `pause` and `resume`.
+
+use muster_pki::jiff::Timestamp;
+use muster_pki::{Reason, Serial};
+use serde::Serialize;
+
+use super::NodeCommandError;
+use super::member::{cert_node, password};
+use crate::cli::node as cli;
+use crate::console::{Answer, Console, Table};
+use crate::error::CommandError;
+use crate::pki::{self, PkiCommandError};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Changed {
+    node: String,
+    state: &'static str,
+    /// Certificates that were revoked along the way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    revoked: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct AllChanged(Vec<Changed>);
+
+impl Answer for AllChanged {
+    fn table(&self) -> Table {
+        let row = |changed: &Changed| vec![changed.node.clone(), changed.state.to_owned()];
+        Table::list(&["NODE", "STATE"], self.0.iter().map(row).collect())
+    }
+}
+
+pub(super) async fn deprovision(
+    command: &cli::Deprovision,
+    console: &mut Console,
+) -> Result<(), CommandError> {
+    let password = password(&command.password)?;
+    let iam = super::connect(&command.connection).await?;
+    iam.deprovision(&command.node, &password)
+        .await
+        .map_err(NodeCommandError::Call)?;
+    let mut revoked = Vec::new();
+    if let Some(folder) = &command.revoke {
+        let now = Timestamp::now();
+        let mut authority = pki::open(folder, now, console).map_err(NodeCommandError::Authority)?;
+        let of_node = authority
+            .ledger()
+            .valid_of_node(&cert_node(&command.node)?, now);
+        let serials: Vec<Serial> = of_node.iter().map(|cert| cert.issued.serial).collect();
+        authority
+            .revoke(&serials, Reason::CessationOfOperation, now)
+            .map_err(|error| NodeCommandError::Authority(PkiCommandError::Revoke(error)))?;
+        revoked = serials.iter().map(ToString::to_string).collect();
+        console.note(format_args!(
+            "Revoked {} certificates of node {}; servers and clients have to be given {} now.",
+            revoked.len(),
+            command.node,
+            authority.lists_file().display()
+        ));
+    }
+    console.answer(&AllChanged(vec![Changed {
+        node: command.node.to_string(),
+        state: "unprovisioned",
+        revoked,
+    }]))?;
+    Ok(())
+}
+
+pub(super) async fn pause(
+    command: &cli::Change,
+    console: &mut Console,
+) -> Result<(), CommandError> {
+    let iam = super::connect(&command.connection).await?;
+    for node in &command.nodes {
+        iam.pause_node(node).await.map_err(NodeCommandError::Call)?;
+    }
+    say(command, "paused", console)
+}
+
+pub(super) async fn resume(
+    command: &cli::Change,
+    console: &mut Console,
+) -> Result<(), CommandError> {
+    let iam = super::connect(&command.connection).await?;
+    for node in &command.nodes {
+        iam.resume_node(node)
+            .await
+            .map_err(NodeCommandError::Call)?;
+    }
+    say(command, "provisioned", console)
+}
+
+fn say(
+    command: &cli::Change,
+    state: &'static str,
+    console: &mut Console,
+) -> Result<(), CommandError> {
+    let changed = command.nodes.iter().map(|node| Changed {
+        node: node.to_string(),
+        state,
+        revoked: Vec::new(),
+    });
+    console.answer(&AllChanged(changed.collect()))?;
+    Ok(())
+}

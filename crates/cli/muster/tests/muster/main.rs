@@ -1,0 +1,7 @@
+//! The built program: exit codes, messages, JSON, files, and what is left when it is killed.
+
+mod killed;
+mod node;
+mod pki;
+mod rig;
+mod tools;
