@@ -131,3 +131,26 @@ impl Call {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_ends_by_its_deadline() {
+        let call = Call::new("Deprovision", "second", PROVISIONING);
+        let start = Instant::now();
+        let error = call
+            .make(std::future::pending::<Result<Response<()>, Status>>())
+            .await;
+        assert_eq!(start.elapsed(), PROVISIONING);
+        let error = error.expect_err("never answered");
+        assert_eq!(
+            error.to_string(),
+            "Deprovision(second) was not answered within 310s"
+        );
+        assert!(error.is_unreachable());
+    }
+}

@@ -44,7 +44,9 @@ impl Feed for CertFeed {
         _before: Option<&CertInfo>,
         change: wire::CertInfo,
     ) -> Result<Option<CertInfo>, String> {
-        CertInfo::try_from(change).map(Some).map_err(|error| chain(&error))
+        CertInfo::try_from(change)
+            .map(Some)
+            .map_err(|error| chain(&error))
     }
 }
 
@@ -72,7 +74,11 @@ impl Feed for SubjectsFeed {
         _before: Option<&Vec<SubjectId>>,
         change: wire::Subjects,
     ) -> Result<Option<Vec<SubjectId>>, String> {
-        let subjects: Result<_, _> = change.subjects.iter().map(|text| SubjectId::new(text)).collect();
+        let subjects: Result<_, _> = change
+            .subjects
+            .iter()
+            .map(|text| SubjectId::new(text))
+            .collect();
         subjects.map(Some).map_err(|error| chain(&error))
     }
 }
@@ -101,7 +107,9 @@ impl Feed for CurrentNodeFeed {
         _before: Option<&NodeInfo>,
         change: wire::NodeInfo,
     ) -> Result<Option<NodeInfo>, String> {
-        NodeInfo::try_from(change).map(Some).map_err(|error| chain(&error))
+        NodeInfo::try_from(change)
+            .map(Some)
+            .map_err(|error| chain(&error))
     }
 }
 

@@ -77,7 +77,7 @@ pub use cert_store::{IamCertStore, OpenCertStoreError};
 pub use client::IamClient;
 pub use error::IamCallError;
 pub use follow::{Follow, Followed};
-pub use target::IamTarget;
-pub use types::{CertInfo, Granted, Grants, InstanceSecret};
 /// Answered by [`IamClient::system_info`]: plain text, nothing to be valid or invalid.
 pub use muster_api::iamanager::v6::SystemInfo;
+pub use target::IamTarget;
+pub use types::{CertInfo, Granted, Grants, InstanceSecret};
