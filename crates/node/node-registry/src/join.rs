@@ -200,14 +200,17 @@ impl Task {
                 () = stop.cancelled() => true,
             };
             handle.stop().await;
-            self.status.send_replace(JoinStatus {
-                port: self.port(),
-                connected: false,
-            });
+            self.show(self.port(), false);
             if stopped {
                 return;
             }
         }
+    }
+
+    fn show(&self, port: JoinPort, connected: bool) {
+        let now = JoinStatus { port, connected };
+        self.status
+            .send_if_modified(|status| std::mem::replace(status, now) != now);
     }
 
     fn port(&self) -> JoinPort {
@@ -223,23 +226,25 @@ impl Task {
     ) {
         let mut link = handle.status();
         let mut described = true;
-        // Set while the node is to move and its last answer may still be under way.
-        let mut leave_by: Option<Instant> = None;
+        let mut answered: Option<Instant> = None;
         loop {
             let connected = *link.borrow_and_update() == LinkStatus::Connected;
-            self.status.send_replace(JoinStatus { port, connected });
-            if self.at_work.is_none() && self.port() != port {
-                let by = *leave_by.get_or_insert_with(|| Instant::now() + self.config.farewell);
-                if !connected || Instant::now() >= by {
-                    return;
-                }
+            self.show(port, connected);
+            // A node that is to move leaves when its last answer has arrived, of which the end of the
+            // stream is the sign, or else time.
+            let leaving = self.at_work.is_none() && self.port() != port;
+            let leave_at = answered
+                .map(|at| at + self.config.farewell)
+                .filter(|_| leaving);
+            if leaving && (!connected || leave_at.is_none_or(|at| Instant::now() >= at)) {
+                return;
             }
             tokio::select! {
                 changed = self.info.changed(), if described => {
                     described = changed.is_ok();
                     self.describe(port, handle).await;
                 }
-                received = incoming.recv(), if self.at_work.is_none() && leave_by.is_none() => {
+                received = incoming.recv(), if self.at_work.is_none() && !leaving => {
                     match received {
                         Some(received) => self.begin(received),
                         None => return,
@@ -247,11 +252,12 @@ impl Task {
                 }
                 answer = finished(&mut self.at_work), if self.at_work.is_some() => {
                     self.answer(answer, handle).await;
+                    answered = Some(Instant::now());
                 }
                 changed = link.changed() => if changed.is_err() {
                     return;
                 },
-                () = sleep_until(leave_by.unwrap_or_else(Instant::now)), if leave_by.is_some() => {}
+                () = sleep_until(leave_at.unwrap_or_else(Instant::now)), if leave_at.is_some() => {}
             }
         }
     }

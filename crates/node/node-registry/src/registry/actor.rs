@@ -196,7 +196,12 @@ impl Actor {
             match effect {
                 Effect::Admit { stream, node } => info!(%node, ?stream, "a node has joined"),
                 Effect::Close(stream, why) => {
-                    info!(?stream, reason = %why, "a node's stream is closed");
+                    // Everything else that strangers can cause is limited by this.
+                    if why == JoinRefused::TooFast {
+                        debug!(?stream, reason = %why, "a node's stream is closed");
+                    } else {
+                        info!(?stream, reason = %why, "a node's stream is closed");
+                    }
                     if let Some(session) = self.sessions.remove(&stream) {
                         session.close(Some(Status::from(&why)));
                     }

@@ -34,7 +34,13 @@ impl NodeStream {
         let info = match hello {
             Some(Ok(info)) => info,
             Some(Err(refused)) => {
-                info!(?peer, reason = %refused, "a node's stream was refused");
+                // Who needs no certificate to come here could fill the log.
+                match peer {
+                    PeerKind::Public => debug!(reason = %refused, "a node's stream was refused"),
+                    PeerKind::Protected { node } => {
+                        info!(%node, reason = %refused, "a node's stream was refused");
+                    }
+                }
                 self.session.close(Some(Status::from(&refused)));
                 return;
             }

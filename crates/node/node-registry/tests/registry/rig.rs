@@ -88,7 +88,7 @@ impl Device {
         })
     }
 
-    fn set_state(&self, state: NodeState) {
+    pub(crate) fn set_state(&self, state: NodeState) {
         self.info.send_modify(|info| info.state = state);
     }
 }
