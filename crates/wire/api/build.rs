@@ -49,6 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Channels and listeners are muster-rpc's business; without this the crate would pull in
         // tonic's whole transport.
         .build_transport(false)
+        .codec_path("crate::codec::SmallBuffers")
         .btree_map(".")
         .skip_debug(SECRET_BEARING);
     for field in BULK_DATA {

@@ -61,6 +61,7 @@
 //! `muster-rpc`'s; clients are made with `new(channel)`, and there is no `connect`. Limits on how
 //! many instances, nodes or rules there are belong to whoever receives them: none are compiled in.
 
+mod codec;
 pub mod domain;
 mod redact;
 
