@@ -1,6 +1,6 @@
 //! The plugin `file`.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -122,6 +122,10 @@ fn parsed<T>(
 }
 
 fn read(path: &Path) -> io::Result<String> {
+    // A pipe would keep a thread waiting for whoever writes into it.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
     let mut text = String::new();
     File::open(path)?.take(LARGEST).read_to_string(&mut text)?;
     Ok(text)

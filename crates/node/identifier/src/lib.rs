@@ -47,7 +47,8 @@
 //!   (fuzz target `vis_message`). A subject that cannot be one is left out by itself, with a word.
 //! * Without TLS the VIS plugin runs only where the configuration says `"insecure": true`, and logs
 //!   a warning.
-//! * At rest nothing wakes up, but for the VIS client's ping every 30 s.
+//! * At rest the file reader never wakes up, and the VIS client twice in 30 s: for its ping, and for
+//!   a look at the CA certificate.
 //!
 //! # What this crate does not do
 //! It remembers nothing across restarts. It does not make system ids, and does not decide how one

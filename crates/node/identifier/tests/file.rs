@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use muster_api::domain::SubjectId;
@@ -193,6 +194,25 @@ async fn what_was_known_stays_when_files_go_or_hold_nonsense() {
         ["guest"],
         "a file that is no text takes nobody away"
     );
+}
+
+#[tokio::test]
+async fn a_pipe_in_place_of_a_file_holds_nobody_up() {
+    let mut rig = rig(|folder| {
+        all(folder);
+        let subjects = folder.join("id/subjects");
+        fs::remove_file(&subjects).expect("a file");
+        let made = Command::new("mkfifo").arg(&subjects).status();
+        assert!(made.expect("mkfifo runs").success());
+    })
+    .await;
+    let identity = rig
+        .wait("the rest of the identity", |identity| {
+            identity.system.is_some()
+        })
+        .await;
+    let problem = identity.problem.expect("a problem");
+    assert!(problem.contains("not a regular file"), "{problem}");
 }
 
 #[tokio::test]

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use muster_api::domain::{CertType, NodeState, SubjectId};
-use muster_iamclient::{Followed, IamClient};
+use muster_iamclient::{Followed, IamClient, IamTarget};
+use muster_lab::proxy::TcpProxy;
+use muster_rpc::Target;
+use muster_tls::{ClientOptions, ClientTls, Insecure, ServerOptions, ServerTls};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -220,6 +223,50 @@ async fn nodes_are_followed_as_a_whole_and_one_by_one() {
             .value
             .as_ref()
             .is_some_and(|nodes| nodes.len() == 1)
+    })
+    .await;
+}
+
+/// A hung IAM, or a network that swallows: nothing ends the connection but the missing answers.
+#[tokio::test]
+async fn silence_is_noticed_and_the_value_followed_again() {
+    let iam = FakeIam::new(driver());
+    let permission = Insecure::because("a test on the loopback").expect("a reason");
+    let tls = ServerTls::insecure(permission.clone(), ServerOptions::default());
+    let started = iam
+        .builder()
+        .start("127.0.0.1:0".parse().expect("an address"), &tls)
+        .await;
+    let server = started.expect("a server");
+    let proxy = TcpProxy::new(server.address()).expect("a proxy");
+    let tls = ClientTls::insecure(&permission, ClientOptions::default());
+    let target = Target::new(tls, &proxy.addr().to_string()).expect("a target");
+    let follow = IamClient::new(IamTarget::Tcp(target)).follow_subjects();
+    follow.first().await;
+    let mut followed = follow.subscribe();
+
+    proxy.blackhole();
+    iam.change(|state| state.subjects = vec!["owner".into()]);
+    let start = Instant::now();
+    let silent = wait(&mut followed, "the silence", |followed| {
+        followed.problem.is_some()
+    })
+    .await;
+    // A ping after 10 s of silence, and 3 s for its answer.
+    assert!(
+        start.elapsed() < Duration::from_secs(16),
+        "{:?}",
+        start.elapsed()
+    );
+    assert_eq!(
+        subjects(&silent),
+        Some(vec!["driver"]),
+        "what was known stays"
+    );
+    proxy.forward();
+    proxy.reset();
+    wait(&mut followed, "the change", |followed| {
+        followed.problem.is_none() && subjects(followed).is_some_and(|found| found == ["owner"])
     })
     .await;
 }
