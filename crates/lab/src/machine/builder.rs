@@ -32,6 +32,7 @@ pub struct MachineBuilder {
     vendor_units: Vec<PathBuf>,
     binds: Vec<(PathBuf, PathBuf)>,
     cgroups: bool,
+    controllers: bool,
     beside: bool,
 }
 
@@ -45,6 +46,7 @@ impl MachineBuilder {
             vendor_units: Vec::new(),
             binds: Vec::new(),
             cgroups: true,
+            controllers: false,
             beside: false,
         }
     }
@@ -67,6 +69,13 @@ impl MachineBuilder {
     /// Leaves the machine without a tree of control groups.
     pub fn without_cgroups(mut self) -> Self {
         self.cgroups = false;
+        self
+    }
+
+    /// Shows the machine a hybrid tree as distributions had it for years: the controllers of version 1 that the host offers, each
+    /// at `/sys/fs/cgroup/NAME`, and version 2 at `/sys/fs/cgroup/unified`. On a host without version 1 nothing changes.
+    pub fn hybrid_cgroups(mut self) -> Self {
+        self.controllers = true;
         self
     }
 
@@ -121,11 +130,14 @@ impl MachineBuilder {
                 source,
             })?;
         self.fill(folder.path())?;
-        let group = self
-            .cgroups
-            .then(Group::new)
-            .transpose()
-            .map_err(MachineError::Group)?;
+        let make_group = match self.controllers {
+            true => Group::with_controllers,
+            false => Group::new,
+        };
+        let group = self.cgroups.then(make_group).transpose();
+        let group = group.map_err(MachineError::Group)?;
+        let controllers = group.as_ref().map_or(&[][..], Group::controllers);
+        write_table(&folder.path().join("controllers"), controllers)?;
         let group_path = group.as_ref().map_or(Path::new("-"), Group::path);
         let place = if self.beside { "beside" } else { "first" };
         let mut program = Program::new("unshare")
@@ -204,15 +216,24 @@ impl MachineBuilder {
             let name = source.file_name().unwrap_or_default();
             write(&folder.join("vendor").join(name), &text, 0o644)?;
         }
-        let mut binds = Vec::new();
-        for (host, inside) in &self.binds {
-            binds.extend_from_slice(host.as_os_str().as_encoded_bytes());
-            binds.push(b'\t');
-            binds.extend_from_slice(inside.as_os_str().as_encoded_bytes());
-            binds.push(b'\n');
-        }
-        write(&folder.join("binds"), &binds, 0o644)
+        write_table(&folder.join("binds"), &self.binds)
     }
+}
+
+/// Pairs for the script, with a tabulator between them.
+fn write_table<A, B>(path: &Path, rows: &[(A, B)]) -> Result<(), MachineError>
+where
+    A: AsRef<OsStr>,
+    B: AsRef<OsStr>,
+{
+    let mut table = Vec::new();
+    for (one, other) in rows {
+        table.extend_from_slice(one.as_ref().as_encoded_bytes());
+        table.push(b'\t');
+        table.extend_from_slice(other.as_ref().as_encoded_bytes());
+        table.push(b'\n');
+    }
+    write(path, &table, 0o644)
 }
 
 fn machine_id() -> String {

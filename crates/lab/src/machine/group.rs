@@ -1,4 +1,5 @@
-//! A machine's control group: a fresh child of the version 2 tree, removed with all below it.
+//! A machine's control group: a fresh child of the version 2 tree, removed with all below it; on request also one for each
+//! controller of version 1 that the host offers.
 //!
 //! The name says which test process made it. A test process that is killed cannot remove its groups, so making one removes
 //! those of test processes that are gone; they are empty, since machines die with their test.
@@ -21,7 +22,14 @@ const EMPTY_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Group {
     path: PathBuf,
+    /// Groups of version 1 by controller.
+    controllers: Vec<(String, PathBuf)>,
 }
+
+/// Those that limit something. `cpuset` is left out: a fresh group of it takes no processes.
+const CONTROLLERS: [&str; 7] = [
+    "cpu", "cpuacct", "memory", "devices", "freezer", "blkio", "pids",
+];
 
 impl Group {
     pub(super) fn new() -> io::Result<Self> {
@@ -31,7 +39,28 @@ impl Group {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = tree.join(format!("{}{number}", owned(PREFIX)));
         fs::create_dir(&path)?;
-        Ok(Self { path })
+        Ok(Self {
+            path,
+            controllers: Vec::new(),
+        })
+    }
+
+    /// With groups for the controllers of version 1.
+    pub(super) fn with_controllers() -> io::Result<Self> {
+        let mut group = Self::new()?;
+        let name = group.path.file_name().unwrap_or_default().to_owned();
+        for (controller, own) in own_legacy_groups()? {
+            remove_abandoned(&own)?;
+            let path = own.join(&name);
+            fs::create_dir(&path)?;
+            group.controllers.push((controller, path));
+        }
+        Ok(group)
+    }
+
+    /// Groups of version 1 by controller.
+    pub(super) fn controllers(&self) -> &[(String, PathBuf)] {
+        &self.controllers
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -40,15 +69,19 @@ impl Group {
 
     fn remove(&self) -> io::Result<()> {
         fs::write(self.path.join("cgroup.kill"), "1")?;
-        let mut failure = None;
-        try_poll_for(EMPTY_TIME, || match remove_tree(&self.path) {
-            Ok(()) => Some(()),
-            Err(error) => {
-                failure = Some(error);
-                None
-            }
-        })
-        .ok_or_else(|| failure.unwrap_or_else(|| io::ErrorKind::TimedOut.into()))
+        let legacy = self.controllers.iter().map(|(_, path)| path);
+        for path in legacy.chain([&self.path]) {
+            let mut failure = None;
+            try_poll_for(EMPTY_TIME, || match remove_tree(path) {
+                Ok(()) => Some(()),
+                Err(error) => {
+                    failure = Some(error);
+                    None
+                }
+            })
+            .ok_or_else(|| failure.unwrap_or_else(|| io::ErrorKind::TimedOut.into()))?;
+        }
+        Ok(())
     }
 }
 
@@ -70,6 +103,32 @@ fn tree() -> io::Result<PathBuf> {
             (kind == "cgroup2").then(|| PathBuf::from(point))
         })
         .ok_or_else(|| io::Error::other("no cgroup v2 tree is mounted"))
+}
+
+/// This process's own groups in the trees of version 1, by controller.
+fn own_legacy_groups() -> io::Result<Vec<(String, PathBuf)>> {
+    let own = fs::read_to_string("/proc/self/cgroup")?;
+    let mounts = fs::read_to_string("/proc/self/mounts")?;
+    let mut groups = Vec::new();
+    for controller in CONTROLLERS {
+        let is_it = |names: &str| names.split(',').any(|name| name == controller);
+        let path = own.lines().find_map(|line| {
+            let (names, path) = line.split_once(':')?.1.split_once(':')?;
+            is_it(names).then_some(path)
+        });
+        let point = mounts.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let [_, point, "cgroup", options, ..] = *fields else {
+                return None;
+            };
+            is_it(options).then_some(point)
+        });
+        if let (Some(path), Some(point)) = (path, point) {
+            let own = Path::new(point).join(path.trim_start_matches('/'));
+            groups.push((controller.to_owned(), own));
+        }
+    }
+    Ok(groups)
 }
 
 /// Removes a group and all below it, children first. Groups that others remove meanwhile are no failure.
@@ -132,6 +191,20 @@ mod tests {
         assert_eq!(owner(PREFIX, "muster-lab-12-345-0"), Some((12, 345)));
         assert_eq!(owner(PREFIX, "muster-lab-x-345-0"), None);
         assert_eq!(owner(PREFIX, "system.slice"), None);
+    }
+
+    #[test]
+    fn groups_of_controllers_go_too() {
+        crate::require!(Root, Cgroup2);
+        let group = Group::with_controllers().unwrap();
+        let paths: Vec<PathBuf> = group
+            .controllers()
+            .iter()
+            .map(|(_, path)| path.clone())
+            .collect();
+        assert!(paths.iter().all(|path| path.join("cgroup.procs").exists()));
+        drop(group);
+        assert!(!paths.iter().any(|path| path.exists()));
     }
 
     #[test]

@@ -26,6 +26,11 @@ if [ "$group" != - ]; then
     # Zero stands for the writer. The namespace then begins at the machine's group, so that it looks like the root of a tree.
     echo 0 >"$group/cgroup.procs"
 fi
+controllers=
+while IFS='	' read -r name path; do
+    echo 0 >"$path/cgroup.procs"
+    controllers="$controllers $name"
+done <"$folder/controllers"
 
 mount -t tmpfs -o mode=755,nosuid lab dev
 for device in null:3:666 zero:5:666 full:7:666 random:8:666 urandom:9:666; do
@@ -64,9 +69,16 @@ pivot_root . lab-old-root
 cd /
 # Everything of the host that is left is hidden by the machine's own, and goes with the old root.
 exec unshare --cgroup /bin/sh -eu -c '
-    group=$1 place=$2
-    shift 2
-    [ "$group" = - ] || mount -t cgroup2 -o nosuid,nodev,noexec cgroup2 /sys/fs/cgroup
+    group=$1 controllers=$2 place=$3
+    shift 3
+    tree=/sys/fs/cgroup
+    if [ -n "$controllers" ]; then
+        mount -t tmpfs -o mode=755,nosuid,nodev,noexec lab $tree
+        for name in $controllers unified; do mkdir $tree/$name; done
+        for name in $controllers; do mount -t cgroup -o nosuid,nodev,noexec,$name cgroup $tree/$name; done
+        tree=$tree/unified
+    fi
+    [ "$group" = - ] || mount -t cgroup2 -o nosuid,nodev,noexec cgroup2 $tree
     umount -l /lab-old-root
     # What mount(8) and umount(8) note for themselves is nothing that a machine starts with.
     rm -rf /lab-old-root /run/mount
@@ -87,4 +99,4 @@ exec unshare --cgroup /bin/sh -eu -c '
         asked=no
     done
     exit $status
-' lab-machine "$group" "$place" "$@"
+' lab-machine "$group" "$controllers" "$place" "$@"

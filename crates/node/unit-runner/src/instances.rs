@@ -92,7 +92,17 @@ impl InstanceUnits {
 
     /// All units that are instances of this runtime.
     pub async fn list(&self) -> Result<Vec<InstanceUnit>, UnitError> {
-        let units = self.runner.list(format!("{}-", self.prefix)).await?;
+        self.beginning_with(format!("{}-", self.prefix)).await
+    }
+
+    /// All starts of one instance.
+    pub async fn of(&self, instance: Uuid) -> Result<Vec<InstanceUnit>, UnitError> {
+        self.beginning_with(format!("{}-{instance}-", self.prefix))
+            .await
+    }
+
+    async fn beginning_with(&self, prefix: String) -> Result<Vec<InstanceUnit>, UnitError> {
+        let units = self.runner.list(prefix).await?;
         let instance = |(name, seen): (UnitName, Observation)| {
             let (instance, run) = parse(self.prefix, &name)?;
             Some(InstanceUnit {

@@ -3,6 +3,7 @@
 mod bus;
 mod properties;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 use zbus::MessageStream;
-use zbus::zvariant::{OwnedObjectPath, Value};
+use zbus::zvariant::{OwnedObjectPath, OwnedValue, Value};
 
 use self::bus::{Bus, MANAGER, NO_SUCH_UNIT, UNIT_EXISTS, failed, unit_of};
 use crate::error::{AskError, UnitError};
@@ -34,6 +35,9 @@ type ListedUnit = (
     String,
     OwnedObjectPath,
 );
+
+/// What `PropertiesChanged` says: an interface, what changed, and what is to be asked for.
+type Changed = (String, HashMap<String, OwnedValue>, Vec<String>);
 
 /// Runs units on systemd.
 #[derive(Debug, Clone, Default)]
@@ -194,16 +198,16 @@ impl SystemdRunner {
                 send(events, tracker.look_at_all(&Self::all(&bus, prefix).await?)).await;
                 continue;
             }
-            let Some((unit, is_new)) = changed_unit(&signal) else {
+            let Some((unit, told)) = changed_unit(&signal) else {
                 continue;
             };
             if !unit.as_str().starts_with(prefix) {
                 continue;
             }
             let look = bus.observe(&unit).await?;
-            if look.is_none() && is_new {
-                // It has come and gone.
-                let told = Observation::told("activating".to_owned(), String::new());
+            if look.is_none() {
+                // It has come and gone: that it had come is known from what was told.
+                let told = Observation::told(told, String::new());
                 send(events, tracker.look(&unit, Some(&told))).await;
             }
             send(events, tracker.look(&unit, look.as_ref())).await;
@@ -224,14 +228,21 @@ fn is_reloaded(signal: &zbus::Message) -> bool {
             .is_ok_and(|active| !active)
 }
 
-/// The unit that a signal is about, and whether it is new.
-fn changed_unit(signal: &zbus::Message) -> Option<(UnitName, bool)> {
+/// The unit that a signal is about, and the state that it tells, if it does.
+fn changed_unit(signal: &zbus::Message) -> Option<(UnitName, String)> {
     let header = signal.header();
     match header.member()?.as_str() {
-        "PropertiesChanged" => Some((unit_of(header.path()?.as_str())?, false)),
-        member @ ("UnitNew" | "UnitRemoved") => {
+        "PropertiesChanged" => {
+            let unit = unit_of(header.path()?.as_str())?;
+            let body = signal.body();
+            let changed: Changed = body.deserialize().ok()?;
+            let told = changed.1.get("ActiveState").cloned();
+            let told = told.and_then(|value| String::try_from(value).ok());
+            Some((unit, told.unwrap_or_default()))
+        }
+        "UnitRemoved" => {
             let (name, _): (String, OwnedObjectPath) = signal.body().deserialize().ok()?;
-            Some((UnitName::new(name).ok()?, member == "UnitNew"))
+            Some((UnitName::new(name).ok()?, String::new()))
         }
         _ => None,
     }

@@ -1,0 +1,172 @@
+//! Containers as a backend: specifications made and mounted, and what the OCI runtime leaves cleared away.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use muster_api::domain::RuntimeInfo;
+use muster_bundle::rootfs::{self, RootfsError};
+use muster_bundle::{Backend, Place, PlaceError, RunRecord, Supervised, UnitCommands, etc};
+use muster_runtime::InstanceSpec;
+use muster_unit_runner::{MainProcess, UnitRunner};
+
+use crate::cgroup::CgroupLayout;
+use crate::oci::{self, FindRuntimeError};
+use crate::specification::{self, HostFacts, SpecificationError, Surroundings};
+use crate::{facts, unit};
+
+/// What units of containers are called, before the instance's id and the start's number.
+pub const UNIT_PREFIX: &str = "muster-container";
+
+/// Runs instances as containers.
+pub type ContainerRuntime = Supervised<Containers>;
+
+/// How containers are run on this node.
+#[derive(Debug, Clone)]
+pub struct ContainerConfig {
+    /// What the controller is told about this runtime; its DMIPS are what CPU limits are shares of.
+    pub info: RuntimeInfo,
+    /// Where instances have their folders: on a file system that a reboot empties.
+    pub folder: PathBuf,
+    /// The OCI runtime, by path or name; found if absent.
+    pub oci_runtime: Option<PathBuf>,
+    /// The program `muster-container`.
+    pub unit_program: PathBuf,
+    /// Capabilities that items may have when they ask (`CAP_...`).
+    pub granted_capabilities: BTreeSet<String>,
+    /// The first of 65,536 user and group ids for user namespaces; at least 65,536.
+    pub first_mapped_id: Option<u32>,
+    /// Folders of the host that every instance sees, read-only.
+    pub host_binds: Vec<PathBuf>,
+}
+
+/// Why a container could not be made or cleared away.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContainerError {
+    /// It cannot be run as it is.
+    #[error("it cannot be run as a container here")]
+    Specification(#[source] SpecificationError),
+    /// A file of it.
+    #[error(transparent)]
+    Place(PlaceError),
+    /// Its root file system.
+    #[error(transparent)]
+    Rootfs(RootfsError),
+    /// Its specification has no JSON form.
+    #[error("its specification cannot be written")]
+    Json(#[source] serde_json::Error),
+}
+
+/// Containers, as [`Supervised`] runs them.
+#[derive(Debug)]
+pub struct Containers {
+    config: ContainerConfig,
+    program: PathBuf,
+}
+
+impl Containers {
+    /// A runtime for containers on this init system.
+    ///
+    /// # Errors
+    /// If there is no OCI runtime.
+    pub fn runtime(
+        config: ContainerConfig,
+        runner: Arc<dyn UnitRunner>,
+    ) -> Result<ContainerRuntime, FindRuntimeError> {
+        let program = oci::find(config.oci_runtime.as_deref(), CgroupLayout::detect())?;
+        let folder = config.folder.clone();
+        Ok(Supervised::new(Self { config, program }, folder, runner))
+    }
+
+    /// The OCI runtime that was found.
+    #[must_use]
+    pub fn oci_runtime(&self) -> &std::path::Path {
+        &self.program
+    }
+
+    fn host_facts(&self, instance: &InstanceSpec) -> Result<HostFacts, PlaceError> {
+        Ok(HostFacts {
+            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
+            max_dmips: self.config.info.max_dmips.map(NonZeroU64::get),
+            limits_swap: facts::limits_swap(),
+            granted_capabilities: self.config.granted_capabilities.clone(),
+            first_mapped_id: self.config.first_mapped_id,
+            groups: facts::groups(&instance.resources),
+            devices: facts::devices(&instance.resources)?,
+            binds: self.config.host_binds.clone(),
+        })
+    }
+}
+
+impl Backend for Containers {
+    type Error = ContainerError;
+
+    const PREFIX: &'static str = UNIT_PREFIX;
+
+    fn info(&self) -> RuntimeInfo {
+        self.config.info.clone()
+    }
+
+    fn make(&self, place: &Place, instance: &InstanceSpec) -> Result<(), ContainerError> {
+        let host = self.host_facts(instance).map_err(ContainerError::Place)?;
+        let (rootfs, id) = (place.rootfs(), instance.info.instance.instance_id());
+        let surroundings = Surroundings {
+            folder: place.folder(),
+            rootfs: &rootfs,
+            cgroup: &format!("{UNIT_PREFIX}-{id}"),
+        };
+        let specification = specification::specification(instance, &host, surroundings)
+            .map_err(ContainerError::Specification)?;
+        let text = serde_json::to_vec(&specification).map_err(ContainerError::Json)?;
+        // Inside a user namespace, its root makes what is missing on top of the image.
+        let owner = match instance.item_config.sandbox.user_namespace {
+            true => self.config.first_mapped_id.unwrap_or(0),
+            false => 0,
+        };
+        for (name, content) in etc::files(instance) {
+            place
+                .write(name, content.as_bytes())
+                .map_err(ContainerError::Place)?;
+        }
+        rootfs::mount_layers(place, &instance.image.layers, owner)
+            .map_err(ContainerError::Rootfs)?;
+        for (target, is_folder) in specification::mount_points(&specification) {
+            let made = rootfs::make_mount_point(&rootfs, target, is_folder);
+            made.map_err(ContainerError::Rootfs)?;
+        }
+        place.write_config(&text).map_err(ContainerError::Place)
+    }
+
+    fn program(&self) -> PathBuf {
+        self.program.clone()
+    }
+
+    fn commands(&self, place: &Place) -> UnitCommands {
+        let command = |verb: &str| {
+            let program = self.config.unit_program.to_string_lossy().into_owned();
+            let folder = place.folder().to_string_lossy().into_owned();
+            vec![program, verb.to_owned(), folder]
+        };
+        UnitCommands {
+            start: command("start"),
+            main: MainProcess::Named {
+                pid_file: place.pid_file(),
+            },
+            end: command("end"),
+        }
+    }
+
+    fn explain(&self, place: &Place) -> Option<String> {
+        oci::last_error(&place.log()).map(|said| format!("the OCI runtime failed: {said}"))
+    }
+
+    fn clear(&self, place: &Place, run: Option<&RunRecord>) -> Result<(), ContainerError> {
+        if let Some(run) = run {
+            // The unit's own command does this after each end; here it is for a unit that could not.
+            unit::clear(place, run);
+        }
+        rootfs::unmount_all(&place.rootfs()).map_err(ContainerError::Rootfs)
+    }
+}

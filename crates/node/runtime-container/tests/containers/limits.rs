@@ -1,0 +1,141 @@
+//! What an instance is held to, seen from inside and in the kernel's files.
+
+use crate::rig::Rig;
+
+#[test]
+fn limits_are_in_the_kernel_and_the_unit_is_not_limited() {
+    muster_lab::require!(
+        Root,
+        Cgroup2,
+        Tool("runc"),
+        File("/bin/busybox"),
+        File("/sys/fs/cgroup/memory")
+    );
+    let rig = Rig::boot();
+    let options = r#"{"dmips": 2500, "ram": 33554432, "pids": 23, "files": 77, "tmp": 65536}"#;
+    rig.ok(&["start", "a", "1", "exec sleep 1000", options]);
+    let found = rig
+        .run([
+            "sh",
+            "-c",
+            "find /sys/fs/cgroup -path '*/muster-container-*/container' -type d",
+        ])
+        .unwrap()
+        .stdout;
+    let group = |controller: &str| {
+        let mut groups = found
+            .lines()
+            .filter(|path| path.starts_with(&format!("/sys/fs/cgroup/{controller}/")));
+        groups
+            .next()
+            .unwrap_or_else(|| panic!("no group of {controller} in\n{found}"))
+            .to_owned()
+    };
+    let value = |controller: &str, file: &str| rig.line(&format!("{}/{file}", group(controller)));
+    assert_eq!(value("memory", "memory.limit_in_bytes"), "33554432");
+    assert_eq!(value("memory", "memory.memsw.limit_in_bytes"), "33554432");
+    assert_eq!(value("pids", "pids.max"), "23");
+    let cores = std::thread::available_parallelism().unwrap().get();
+    // A quarter of the machine.
+    assert_eq!(
+        value("cpu", "cpu.cfs_quota_us"),
+        (cores * 25_000).to_string()
+    );
+    assert_eq!(value("cpu", "cpu.cfs_period_us"), "100000");
+    // In the tree by which core knows its units, the instance is below its unit.
+    let mut unified = found
+        .lines()
+        .filter(|path| path.starts_with("/sys/fs/cgroup/unified/"));
+    assert!(
+        unified.any(|path| path.ends_with(".service/container")),
+        "{found}"
+    );
+    rig.ok(&["stop", "a", "0"]);
+    rig.assert_nothing_left();
+}
+
+#[test]
+fn an_instance_is_closed_in() {
+    muster_lab::require!(Root, Cgroup2, Tool("runc"), File("/bin/busybox"));
+    let rig = Rig::boot();
+    rig.storage();
+    let script = r#"
+        exec >/storage/seen 2>&1
+        id -u; id -g
+        grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status
+        touch /x 2>/dev/null && echo root is writable
+        mount -t tmpfs x /tmp 2>/dev/null && echo may mount
+        unshare -U true 2>/dev/null && echo may unshare
+        ls /proc/1/root >/dev/null && echo sees itself as 1
+        ls /sys/class/net
+        (echo x >/proc/sys/kernel/hostname) 2>/dev/null && echo may set
+        head -c 10 /proc/kcore 2>/dev/null | wc -c
+        cat /state.dat; echo changed >/state.dat
+        echo $AOS_ITEM_ID $AOS_SUBJECT_ID $AOS_INSTANCE_INDEX $AOS_SECRET
+        echo end
+        exec sleep 1000"#;
+    rig.write("/run/state", "state\n").unwrap();
+    rig.run(["chown", "5001", "/run/state"]).unwrap();
+    let options = r#"{"storage": "/run/storage", "state": "/run/state", "secret": "hidden", "files": 77, "tmp": 65536}"#;
+    rig.ok(&["start", "a", "1", script, options]);
+    let seen = muster_lab::try_poll_for(crate::rig::TIME, || {
+        rig.read("/run/storage/seen")
+            .ok()
+            .filter(|text| text.ends_with("end\n"))
+    });
+    let seen = seen.unwrap_or_else(|| rig.read("/run/storage/seen").unwrap());
+    assert_eq!(
+        seen,
+        "5001\n5001\n\
+         CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n\
+         CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n\
+         sees itself as 1\nlo\n0\nstate\na test 0 hidden\nend\n"
+    );
+    assert_eq!(rig.line("/run/state"), "changed");
+    // The secret is for the instance only.
+    let readable = rig
+        .run(["sh", "-c", "ls -ln /run/muster/container/*/config.json"])
+        .unwrap()
+        .stdout;
+    assert!(readable.starts_with("-rw-------"), "{readable}");
+    rig.ok(&["stop", "a", "0"]);
+    rig.assert_nothing_left();
+}
+
+#[test]
+fn what_is_asked_for_and_granted_is_given() {
+    muster_lab::require!(Root, Cgroup2, Tool("runc"), File("/bin/busybox"));
+    let rig = Rig::boot();
+    rig.storage();
+    let script = r#"
+        exec >/storage/seen 2>&1
+        grep CapEff: /proc/self/status
+        touch /x && echo root is writable
+        echo end
+        exec sleep 1000"#;
+    let options = r#"{"storage": "/run/storage", "capabilities": ["CAP_NET_BIND_SERVICE"], "writable": true, "uid": 0}"#;
+    rig.ok(&["start", "a", "1", script, options]);
+    let seen = muster_lab::try_poll_for(crate::rig::TIME, || {
+        rig.read("/run/storage/seen")
+            .ok()
+            .filter(|text| text.ends_with("end\n"))
+    });
+    let seen = seen.unwrap_or_else(|| rig.read("/run/storage/seen").unwrap_or_default());
+    assert_eq!(seen, "CapEff:\t0000000000000400\nroot is writable\nend\n");
+    let refused = rig.driver(&[
+        "start",
+        "b",
+        "1",
+        "true",
+        r#"{"capabilities": ["CAP_SYS_ADMIN"]}"#,
+    ]);
+    assert!(
+        refused
+            .stderr
+            .contains("CAP_SYS_ADMIN, which this node does not grant"),
+        "{}",
+        refused.stderr
+    );
+    rig.ok(&["stop", "a", "0"]);
+    rig.assert_nothing_left();
+}
