@@ -49,25 +49,20 @@ impl FolderTable {
         Ok(())
     }
 
-    /// Forgets a folder and all that were in it.
+    /// Forgets a folder and all that were in it, without looking at any other.
     pub(crate) fn forget(&mut self, path: &[u8]) {
-        let within = |folder: &[u8]| {
-            folder
-                .strip_prefix(path)
-                .is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
-        };
-        // Names that continue the path otherwise, such as `a-b` beside `a/b`, may lie between.
-        let gone: Vec<Vec<u8>> = self
+        // What follows the slash in the alphabet ends the names that continue with one.
+        let inside = [path, b"/"].concat()..[path, b"0"].concat();
+        let mut gone: Vec<Vec<u8>> = self
             .folders
-            .range(path.to_vec()..)
-            .map(|(folder, _)| folder)
-            .take_while(|folder| folder.starts_with(path))
-            .filter(|folder| within(folder))
-            .cloned()
+            .range(inside)
+            .map(|(folder, _)| folder.clone())
             .collect();
+        gone.push(path.to_vec());
         for folder in gone {
-            self.folders.remove(&folder);
-            self.bytes -= folder.len() + OVERHEAD;
+            if self.folders.remove(&folder).is_some() {
+                self.bytes -= folder.len() + OVERHEAD;
+            }
         }
     }
 

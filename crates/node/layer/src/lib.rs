@@ -16,8 +16,8 @@
 //!
 //! # How it runs
 //! The caller's thread reads, hashes and decompresses; one thread, which lives only as long as the call, hashes the
-//! tar stream, parses it and writes files. Between them go sixteen buffers of 64 KiB, in a circle, so a layer of any
-//! size needs about 2 MiB, plus the window of a zstd layer ([`Limits::zstd_window_log`]) and the table of folders
+//! tar stream, parses it and writes files. Between them go 32 buffers of 64 KiB, in a circle, so a layer of any
+//! size needs about 3 MiB, plus the window of a zstd layer ([`Limits::zstd_window_log`]) and the table of folders
 //! ([`Limits::folder_table_bytes`]). Nothing else outlives the call. To stop it, let the reader return an error.
 //!
 //! # What a layer can do

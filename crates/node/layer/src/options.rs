@@ -17,7 +17,8 @@ pub enum Compression {
 /// All choices. The default suits a layer from anywhere, unpacked by root for an overlay mount.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The SHA-256 that the compressed bytes must have.
+    /// The SHA-256 that the compressed bytes must have. A layer that is refused before its end has not been compared:
+    /// if it came over a wire, it may be that, and not the layer, which is to blame.
     pub digest: Option<[u8; 32]>,
     /// The SHA-256 that the uncompressed bytes must have.
     pub diff_id: Option<[u8; 32]>,

@@ -11,7 +11,8 @@ use crate::options::Limits;
 
 /// Size of every buffer; a multiple of [`BLOCK`], so that no header lies in two buffers.
 const BUFFER: usize = 64 << 10;
-const BUFFERS: usize = 16;
+/// Enough to bridge a moment in which the disk or the processor is busy elsewhere.
+const BUFFERS: usize = 32;
 /// The unit of tar archives.
 pub(crate) const BLOCK: usize = 512;
 

@@ -4,6 +4,7 @@
 //! folder is moved up to the top. No folder is ever more than one level away, each is moved at most once, and a tree
 //! of any depth needs three descriptors.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
@@ -109,10 +110,10 @@ const ROUND: usize = 1024;
 fn clear(
     folder: BorrowedFd<'_>,
     mut for_folder: impl FnMut(&CStr) -> Result<Option<CString>, RemoveError>,
-) -> Result<Vec<CString>, RemoveError> {
+) -> Result<BTreeSet<CString>, RemoveError> {
     let failed =
         |operation, name: &CStr, errno| RemoveError::new(operation, name.to_bytes(), errno);
-    let mut kept = Vec::new();
+    let mut kept = BTreeSet::new();
     // Removing while reading may make the reading skip, so read again until nothing is found.
     loop {
         let mut found = false;
@@ -122,9 +123,7 @@ fn clear(
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(|errno| failed("read", c".", errno))?;
             let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..")
-                || kept.iter().any(|kept: &CString| kept.as_c_str() == name)
-            {
+            if matches!(name.to_bytes(), b"." | b"..") || kept.contains(name) {
                 continue;
             }
             let plain = match entry.file_type() {
@@ -137,7 +136,9 @@ fn clear(
                     Ok(()) => found = true,
                     Err(_) => match for_folder(name)? {
                         None => found = true,
-                        Some(name) if kept.len() < ROUND => kept.push(name),
+                        Some(name) if kept.len() < ROUND => {
+                            kept.insert(name);
+                        }
                         Some(_) => return Ok(kept),
                     },
                 },

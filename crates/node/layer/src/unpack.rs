@@ -96,9 +96,9 @@ struct Unpacker<'a> {
 
 impl<'a> Unpacker<'a> {
     fn run(stream: Stream, root: OwnedFd, options: &'a Options) -> Result<Report, UnpackError> {
-        let mut near = EntryRef::default();
-        let unpacker = Self::new(stream, root, options).map_err(|fault| fault.at(near.clone()))?;
-        unpacker.all(&mut near)
+        Self::new(stream, root, options)
+            .map_err(|fault| fault.at(EntryRef::default()))?
+            .all()
     }
 
     fn new(stream: Stream, root: OwnedFd, options: &'a Options) -> Result<Self, Fault> {
@@ -116,7 +116,7 @@ impl<'a> Unpacker<'a> {
     }
 
     /// All entries, then what can only be known or done at the end.
-    fn all(mut self, near: &mut EntryRef) -> Result<Report, UnpackError> {
+    fn all(mut self) -> Result<Report, UnpackError> {
         loop {
             let number = self.report.entries + 1;
             let entry = self.archive.next();
@@ -132,7 +132,7 @@ impl<'a> Unpacker<'a> {
             done.map_err(|fault| fault.at(EntryRef::new(number, &entry.name)))?;
             muster_fault::hit(AFTER_ENTRY);
         }
-        *near = EntryRef::unnamed(self.report.entries);
+        let end = EntryRef::unnamed(self.report.entries);
         let (bytes, diff_id) = self.archive.into_stream().finish();
         self.report.archive_bytes = bytes;
         self.report.diff_id = diff_id;
@@ -146,7 +146,7 @@ impl<'a> Unpacker<'a> {
         }
         muster_fault::hit(BEFORE_FOLDERS);
         let undescribed = self.tree.finish();
-        self.report.undescribed_folders = undescribed.map_err(|fault| fault.at(near.clone()))?;
+        self.report.undescribed_folders = undescribed.map_err(|fault| fault.at(end))?;
         muster_fault::hit(BEFORE_SYNC);
         if self.options.durability == Durability::SyncFs {
             self.tree

@@ -44,7 +44,7 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
         Step::Whiteout(path) => empty(hidden(path)),
         Step::Opaque(path) => empty(format!("{path}/.wh..wh..opq")),
     }));
-    let rig = Rig::new();
+    let rig = Rig::in_memory();
     let options = Options {
         durability: Durability::None,
         ..Options::default()

@@ -20,7 +20,15 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::at(tempfile::tempdir().unwrap())
+    }
+
+    /// For hundreds of them, where the file system does not matter.
+    pub(crate) fn in_memory() -> Self {
+        Self::at(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    fn at(folder: TempDir) -> Self {
         let canary = folder.path().join("canary");
         fs::create_dir_all(canary.join("inner")).unwrap();
         fs::create_dir(folder.path().join("destination")).unwrap();
