@@ -36,39 +36,39 @@ use wire::iam_public_permissions_service_server::{
 
 /// What it says.
 #[derive(Debug, Clone, Default)]
-pub struct State {
-    pub certs: BTreeMap<String, wire::CertInfo>,
-    pub subjects: Vec<String>,
-    pub nodes: BTreeMap<String, wire::NodeInfo>,
+pub(crate) struct State {
+    pub(crate) certs: BTreeMap<String, wire::CertInfo>,
+    pub(crate) subjects: Vec<String>,
+    pub(crate) nodes: BTreeMap<String, wire::NodeInfo>,
     /// Reported inside the answers of calls that have a place for it.
-    pub error: Option<ErrorInfo>,
+    pub(crate) error: Option<ErrorInfo>,
     /// Streams get their headers with their first message only.
-    pub late_headers: bool,
+    pub(crate) late_headers: bool,
 }
 
 /// A fake IAM. Clones are the same one.
 #[derive(Debug, Clone)]
-pub struct FakeIam {
-    pub state: watch::Sender<State>,
+pub(crate) struct FakeIam {
+    pub(crate) state: watch::Sender<State>,
     /// The calls, with what they were given.
-    pub asked: Arc<Mutex<Vec<String>>>,
+    pub(crate) asked: Arc<Mutex<Vec<String>>>,
 }
 
 type Changes<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl FakeIam {
-    pub fn new(state: State) -> Self {
+    pub(crate) fn new(state: State) -> Self {
         Self {
             state: watch::Sender::new(state),
             asked: Arc::default(),
         }
     }
 
-    pub fn change(&self, change: impl FnOnce(&mut State)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut State)) {
         self.state.send_modify(change);
     }
 
-    pub fn builder(&self) -> ServerBuilder {
+    pub(crate) fn builder(&self) -> ServerBuilder {
         let config = ServerConfig {
             shutdown_grace: Duration::from_millis(50),
             ..ServerConfig::default()
@@ -86,7 +86,7 @@ impl FakeIam {
             .service(IamPermissionsServiceServer::new(self.clone()))
     }
 
-    pub async fn start(&self, socket: &Path) -> RunningServer<PathBuf> {
+    pub(crate) async fn start(&self, socket: &Path) -> RunningServer<PathBuf> {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket).expect("a socket");
         let started = self.builder().start_unix(listener, socket.to_owned()).await;
@@ -97,7 +97,7 @@ impl FakeIam {
         self.asked.lock().expect("no panic").push(call);
     }
 
-    pub fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("no panic").clone()
     }
 
@@ -136,7 +136,7 @@ impl FakeIam {
     }
 }
 
-pub fn node(id: &str, state: &str) -> wire::NodeInfo {
+pub(crate) fn node(id: &str, state: &str) -> wire::NodeInfo {
     wire::NodeInfo {
         node_id: id.into(),
         node_type: "main".into(),
@@ -156,7 +156,7 @@ pub fn node(id: &str, state: &str) -> wire::NodeInfo {
     }
 }
 
-pub fn cert(cert_type: &str, serial: u8) -> wire::CertInfo {
+pub(crate) fn cert(cert_type: &str, serial: u8) -> wire::CertInfo {
     wire::CertInfo {
         r#type: cert_type.into(),
         cert_url: format!("file:///certs/{serial}.pem"),
