@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData as _, RevocationReason, RevokedCertParams,
-    SerialNumber, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams,
+    CertificateSigningRequestParams, DnType, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    PublicKeyData as _, RevocationReason, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 
 pub use self::spec::CertSpec;
@@ -45,6 +45,15 @@ pub enum PkiError {
         /// The name.
         value: String,
         /// What the encoder reported.
+        #[source]
+        source: rcgen::Error,
+    },
+    /// A signing request cannot be read, or is not signed by its own key.
+    #[error("cannot use the signing request for {subject:?}")]
+    Request {
+        /// Common name the certificate was to have.
+        subject: String,
+        /// What the parser reported.
         #[source]
         source: rcgen::Error,
     },
@@ -168,6 +177,23 @@ impl Pki {
             der: cert.der().to_vec(),
             issuer_key: self.issuer.key().subject_public_key_info(),
         })
+    }
+
+    /// Issues a certificate for the key of a signing request. The request gives nothing but the key: what
+    /// the certificate says is up to `spec`. Leaf first, root left out, as in [`IssuedCert::cert_pem`].
+    pub fn sign_request(&self, csr_pem: &str, spec: &CertSpec) -> Result<String, PkiError> {
+        let subject = spec.subject().to_owned();
+        let request = CertificateSigningRequestParams::from_pem(csr_pem);
+        let request = match request {
+            Ok(request) => request,
+            Err(source) => return Err(PkiError::Request { subject, source }),
+        };
+        let mut params = spec.params(&self.system_id)?;
+        params.serial_number = Some(next_serial(&self.serials));
+        match params.signed_by(&request.public_key, &self.issuer) {
+            Ok(cert) => Ok(cert.pem() + &self.chain_pem),
+            Err(source) => Err(PkiError::Sign { subject, source }),
+        }
     }
 
     /// Puts a certificate of this authority on its revocation list. Doing so twice changes nothing.

@@ -244,3 +244,25 @@ fn debug_output_holds_no_key() {
     assert!(!format!("{issued:?}").contains(body));
     assert!(format!("{pki:?}").contains("elided"));
 }
+
+#[test]
+fn a_signing_request_gets_a_certificate_for_its_key() {
+    let pki = Pki::new("s").unwrap();
+    let key = generate_key("n").unwrap();
+    let request = CertificateParams::default()
+        .serialize_request(&key)
+        .unwrap();
+    let spec = CertSpec::node("n", "sm");
+    let chain = pki
+        .intermediate()
+        .unwrap()
+        .sign_request(&request.pem().unwrap(), &spec)
+        .unwrap();
+    let blocks = pem_blocks(&chain);
+    assert_eq!(blocks.len(), 2);
+    let leaf = parse(&blocks[0].contents);
+    assert_eq!(leaf.public_key().raw, key.subject_public_key_info());
+    assert_eq!(names(&leaf), ["URI(spiffe://s/node/n/sm)"]);
+    let refused = pki.sign_request("junk", &spec).unwrap_err();
+    assert!(matches!(refused, PkiError::Request { .. }), "{refused:?}");
+}

@@ -3,6 +3,8 @@
 mod slot;
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
@@ -58,13 +60,19 @@ pub enum OpenHandlerError {
 pub enum KeyStoreError {
     /// The key module failed.
     #[error("the key module failed")]
-    Module(#[source] KeyModuleError),
+    Module(#[source] Box<KeyModuleError>),
     /// The index failed.
     #[error("the key index failed")]
     Index(#[source] IndexError),
     /// The kernel gave no random bytes.
     #[error("cannot make up a key id")]
     Random(#[source] std::io::Error),
+}
+
+impl KeyStoreError {
+    fn module(error: KeyModuleError) -> Self {
+        Self::Module(Box::new(error))
+    }
 }
 
 /// Why a type's key store could not be given an owner or cleared.
@@ -107,7 +115,9 @@ pub enum CreateKeyError {
     },
     /// Whether an authority signs is a matter of configuration.
     #[error(
-        "certificates of type {cert_type} are self-signed: {self_signed}, which the request does not fit"
+        "certificates of type {cert_type} are {}",
+        if *.self_signed { "self-signed; an authority has no part in them" }
+        else { "signed by an authority, not by their own key" }
     )]
     WrongKind {
         /// The type.
@@ -286,7 +296,8 @@ impl CertHandler {
         })
     }
 
-    /// Removes all keys and certificates of a type.
+    /// Removes all keys and certificates of a type. A store without an owner is already clear; one whose
+    /// PIN was lost has to be taken over first, with [`set_owner`](Self::set_owner).
     pub fn clear(&self, cert_type: &CertType) -> Result<(), OwnerError> {
         let Some(slot) = self.slots.get(cert_type) else {
             let cert_type = cert_type.clone();

@@ -12,10 +12,11 @@
 //! issuer to subject.
 //!
 //! # Sessions
-//! A PKCS#11 library belongs to the process: it is loaded and initialised once, however many modules and
-//! sources use it, and stays loaded. Sessions of one token come from a pool of at most four, are
-//! logged in when they are handed out, and are made anew once when the token turns out to have been
-//! removed, reset or logged out by somebody else. A process made by `fork` starts its own pool.
+//! A PKCS#11 library belongs to the process: it is loaded once, however many modules and sources use it,
+//! and stays loaded. Sessions of one token come from a pool of at most four and are logged in when they
+//! are handed out. When the token turns out to have been removed, reset or logged out by somebody else,
+//! they are made anew and the work is tried once more; when it is not there, the library is made to look
+//! for tokens again, at most once a second. A process made by `fork` starts its own pool.
 //! A PIN that the token refused is not tried again, since tokens lock themselves after a few of those.
 
 mod error;

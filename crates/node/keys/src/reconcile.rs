@@ -116,7 +116,8 @@ pub(crate) fn reconcile(
         }
     }
     // Stored, and the process died before it could say so: this is the newest.
-    let just_stored = pending.as_ref().map(|pending| pending.id).filter(whole);
+    let just_stored = pending.as_ref().map(|pending| pending.id);
+    let just_stored = just_stored.filter(|id| whole(id) && !order.contains(id));
     let mut adopted: Vec<KeyId> = certs
         .keys()
         .filter(|id| whole(id) && !order.contains(id) && Some(**id) != just_stored)

@@ -116,7 +116,7 @@ impl Slot {
         *guard = None;
         self.module
             .set_owner(password)
-            .map_err(KeyStoreError::Module)?;
+            .map_err(KeyStoreError::module)?;
         drop(guard);
         self.open()?.keep();
         Ok(())
@@ -125,7 +125,7 @@ impl Slot {
     pub(super) fn clear(&self) -> Result<(), KeyStoreError> {
         let mut guard = self.lock();
         *guard = None;
-        self.module.clear().map_err(KeyStoreError::Module)?;
+        self.module.clear().map_err(KeyStoreError::module)?;
         muster_fault::hit(faults::CLEARED);
         self.file.remove().map_err(KeyStoreError::Index)?;
         self.newest.send_replace(None);
@@ -267,7 +267,7 @@ impl Slot {
             let slot = self;
             return Ok(Open { slot, guard, state });
         }
-        let contents = self.module.contents().map_err(KeyStoreError::Module)?;
+        let contents = self.module.contents().map_err(KeyStoreError::module)?;
         let recorded = self.file.load().map_err(KeyStoreError::Index)?;
         let mut certs = BTreeMap::new();
         for (id, chain) in &contents.certs {
@@ -360,9 +360,9 @@ impl Open<'_> {
         }
         let module = &self.slot.module;
         for &id in &self.state.index.dropping {
-            module.remove_cert(id).map_err(KeyStoreError::Module)?;
+            module.remove_cert(id).map_err(KeyStoreError::module)?;
             muster_fault::hit(faults::CERT_REMOVED);
-            module.remove_key(id).map_err(KeyStoreError::Module)?;
+            module.remove_key(id).map_err(KeyStoreError::module)?;
             muster_fault::hit(faults::KEY_REMOVED);
             self.state.certs.remove(&id);
         }
@@ -394,7 +394,7 @@ impl Open<'_> {
             }
         }
         if let Some(id) = reusable {
-            let key = module.key(id).map_err(KeyStoreError::Module)?;
+            let key = module.key(id).map_err(KeyStoreError::module)?;
             if let Some(key) = key.filter(|key| is_kind(key, algorithm)) {
                 return Ok((id, key));
             }
@@ -407,7 +407,7 @@ impl Open<'_> {
         self.sweep()?;
         let key = module
             .create_key(id, algorithm)
-            .map_err(KeyStoreError::Module)?;
+            .map_err(KeyStoreError::module)?;
         muster_fault::hit(faults::KEY_MADE);
         Ok((id, key))
     }
@@ -417,7 +417,7 @@ impl Open<'_> {
         let mut keys = Vec::new();
         if let Some(pending) = &self.state.index.pending {
             let key = self.slot.module.key(pending.id);
-            let key = key.map_err(KeyStoreError::Module)?;
+            let key = key.map_err(KeyStoreError::module)?;
             let public = key.and_then(|key| Some(key.public_key()?.to_vec()));
             keys.extend(public.map(|public| (pending.id, public)));
         }
@@ -441,7 +441,7 @@ impl Open<'_> {
         let module = &self.slot.module;
         module
             .store_cert(id, chain)
-            .map_err(KeyStoreError::Module)?;
+            .map_err(KeyStoreError::module)?;
         muster_fault::hit(faults::CERT_STORED);
         let info = stored.info.clone();
         self.state.certs.insert(id, stored);

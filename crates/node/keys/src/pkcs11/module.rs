@@ -172,16 +172,16 @@ impl KeyModule for Pkcs11Module {
 
     fn clear(&self) -> Result<(), KeyModuleError> {
         let token = self.token()?;
-        if token.find_slot()?.is_none() {
-            return Ok(());
-        }
-        token.with("remove everything of", &self.label, |session| {
+        let cleared = token.with("remove everything of", &self.label, |session| {
             for class in CLASSES {
                 self.remove_where(session, class, |_| true)?;
             }
             Ok(())
-        })?;
-        Ok(())
+        });
+        match cleared {
+            Ok(()) | Err(TokenError::NoToken { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn contents(&self) -> Result<Contents, KeyModuleError> {

@@ -5,13 +5,13 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use cryptoki::context::Pkcs11;
 use cryptoki::error::{Error, RvError};
-use cryptoki::session::UserType;
+use cryptoki::session::{Session, UserType};
 use cryptoki::slot::{Slot, TokenInfo};
 use tracing::{info, warn};
 
 use super::TokenError;
+use super::library::Entered;
 use super::pin::Pin;
 use super::token::Token;
 use crate::config::TokenConfig;
@@ -30,9 +30,15 @@ static TAKING: Mutex<()> = Mutex::new(());
 pub(super) fn take(token: &Token, config: &TokenConfig, password: &str) -> Result<(), TokenError> {
     let _turn = TAKING.lock().unwrap_or_else(PoisonError::into_inner);
     token.forget_refused_pin();
-    let (slot, info) = match token.find_slot()? {
+    let found = token.find_slot(&token.library().enter()?)?;
+    let found = match found {
+        // It may have come since the library was loaded; a second one of its name would be no good.
+        None if token.library().rescan()? => token.find_slot(&token.library().enter()?)?,
+        found => found,
+    };
+    let (slot, info) = match found {
         Some((slot, info)) => {
-            if info.user_pin_initialized() && opens(token)? {
+            if info.user_pin_initialized() && opens(token, slot)? {
                 return Ok(());
             }
             warn!(token = %token.spec(), "the PIN file does not open the token, its PIN is set anew");
@@ -60,25 +66,34 @@ fn make(
     config: &TokenConfig,
     password: &str,
 ) -> Result<(Slot, TokenInfo), TokenError> {
-    let Some((slot, info)) = token.find_free_slot()? else {
+    let library = token.library().enter()?;
+    let Some((slot, info)) = token.find_free_slot(&library)? else {
         let token = token.name();
         return Err(TokenError::NoFreeSlot { token });
     };
     user_pin(config, &info)?;
     let administrator = administrator_pin(config, &info, password)?;
     muster_fault::hit(PIN_RECORDED);
-    context(token)?
+    library
+        .context()
         .init_token(slot, &administrator.to_auth(), &config.label)
         .map_err(|source| failed(token, "be initialised in", "its slot", source))?;
     muster_fault::hit(TOKEN_MADE);
     // A library may give the new token another slot.
-    token.find_slot()?.ok_or_else(|| TokenError::NoToken {
-        token: token.name(),
-    })
+    token
+        .find_slot(&library)?
+        .ok_or_else(|| TokenError::NoToken {
+            token: token.name(),
+        })
 }
 
 /// Whether the PIN in the file opens the token. A missing or refused PIN is an answer, not an error.
-fn opens(token: &Token) -> Result<bool, TokenError> {
+fn opens(token: &Token, slot: Slot) -> Result<bool, TokenError> {
+    // Who is logged in already would not notice that the PIN is no longer good.
+    log_out(
+        token,
+        &public_session(token, &token.library().enter()?, slot)?,
+    )?;
     match token.with("be opened with", &"its PIN", |_| Ok(())) {
         Ok(()) => Ok(true),
         Err(TokenError::PinFile { source, .. })
@@ -133,16 +148,9 @@ fn set_user_pin(
     administrator: &Pin,
     pin: &Pin,
 ) -> Result<(), TokenError> {
-    token.give_up_sessions();
-    let session = context(token)?
-        .open_rw_session(slot)
-        .map_err(|source| failed(token, "open", "a session", source))?;
-    // Login is a matter of the whole process: a user who is still logged in keeps the administrator
-    // out. Sessions of others notice and log in again.
-    match session.logout() {
-        Ok(()) | Err(Error::Pkcs11(RvError::UserNotLoggedIn, _)) => {}
-        Err(source) => return Err(failed(token, "log out", "its user", source)),
-    }
+    let library = token.library().enter()?;
+    let session = public_session(token, &library, slot)?;
+    log_out(token, &session)?;
     session
         .login(UserType::So, Some(&administrator.to_auth()))
         .map_err(|source| TokenError::Administer {
@@ -156,8 +164,19 @@ fn set_user_pin(
         .map_err(|source| failed(token, "set", "the user PIN", source))
 }
 
-fn context(token: &Token) -> Result<&Pkcs11, TokenError> {
-    token.library().context()
+/// A session outside the pool, closed when it is dropped.
+fn public_session(token: &Token, library: &Entered<'_>, slot: Slot) -> Result<Session, TokenError> {
+    let session = library.context().open_rw_session(slot);
+    session.map_err(|source| failed(token, "open", "a session", source))
+}
+
+/// Login is a matter of the whole process: a user who is logged in keeps the administrator out. Sessions
+/// of others notice and log in again.
+fn log_out(token: &Token, session: &Session) -> Result<(), TokenError> {
+    match session.logout() {
+        Ok(()) | Err(Error::Pkcs11(RvError::UserNotLoggedIn, _)) => Ok(()),
+        Err(source) => Err(failed(token, "log out", "its user", source)),
+    }
 }
 
 fn failed(token: &Token, doing: &'static str, object: &str, source: Error) -> TokenError {

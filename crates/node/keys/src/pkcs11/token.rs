@@ -10,7 +10,7 @@ use cryptoki::slot::{Slot, TokenInfo};
 use tracing::debug;
 
 use super::TokenError;
-use super::library::Library;
+use super::library::{Entered, Library};
 use super::pin::{Pin, PinOrigin};
 use crate::config::{TokenConfig, TokenPlace};
 use crate::url::Pkcs11Uri;
@@ -99,37 +99,32 @@ pub(super) struct Token {
     returned: Condvar,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Pool {
     idle: Vec<Session>,
     /// Sessions that are handed out.
     out: usize,
     /// Counts the times that all sessions were given up; one of an older generation is not kept.
     generation: u64,
-    process: u32,
+    /// The library's life that the sessions belong to.
+    life: u64,
     refused: Option<Pin>,
 }
 
 /// A session that is handed out.
 struct Lease<'a> {
     token: &'a Token,
+    library: &'a Entered<'a>,
     session: Option<Session>,
     generation: u64,
 }
 
 impl Token {
     pub(super) fn new(library: Arc<Library>, spec: TokenSpec) -> Self {
-        let pool = Pool {
-            idle: Vec::new(),
-            out: 0,
-            generation: 0,
-            process: std::process::id(),
-            refused: None,
-        };
         Self {
             library,
             spec,
-            pool: Mutex::new(pool),
+            pool: Mutex::default(),
             returned: Condvar::new(),
         }
     }
@@ -159,19 +154,16 @@ impl Token {
     ) -> Result<T, TokenError> {
         let mut first = true;
         loop {
-            let failed = match self.lease() {
-                Ok(lease) => match work(lease.session()) {
-                    Ok(done) => return Ok(done),
-                    Err(source) => TokenError::Operation {
-                        token: self.name(),
-                        doing,
-                        object: object.to_string(),
-                        source,
-                    },
-                },
+            let failed = match self.attempt(doing, object, &work) {
+                Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            if !first || !is_stale(&failed) {
+            let again = first
+                && match failed {
+                    TokenError::NoToken { .. } => self.library.rescan()?,
+                    _ => is_stale(&failed),
+                };
+            if !again {
                 return Err(failed);
             }
             debug!(token = %self.spec, "the sessions of a token are no longer good, trying new ones");
@@ -180,10 +172,31 @@ impl Token {
         }
     }
 
+    fn attempt<T>(
+        &self,
+        doing: &'static str,
+        object: &dyn fmt::Display,
+        work: impl Fn(&Session) -> Result<T, Error>,
+    ) -> Result<T, TokenError> {
+        let library = self.library.enter()?;
+        let lease = self.lease(&library)?;
+        work(lease.session()).map_err(|source| TokenError::Operation {
+            token: self.name(),
+            doing,
+            object: object.to_string(),
+            source,
+        })
+    }
+
     /// The token's slot; none when the token is not there.
-    pub(super) fn find_slot(&self) -> Result<Option<(Slot, TokenInfo)>, TokenError> {
-        let mut found = self.slots(|spec, index, slot, info| {
-            info.token_initialized() && spec.is_label(info) && spec.is_place(index, slot, info)
+    pub(super) fn find_slot(
+        &self,
+        library: &Entered<'_>,
+    ) -> Result<Option<(Slot, TokenInfo)>, TokenError> {
+        let mut found = self.slots(library, |index, slot, info| {
+            info.token_initialized()
+                && self.spec.is_label(info)
+                && self.spec.is_place(index, slot, info)
         })?;
         match found.len() {
             0 | 1 => Ok(found.pop()),
@@ -195,18 +208,22 @@ impl Token {
     }
 
     /// A slot in which the token can be made.
-    pub(super) fn find_free_slot(&self) -> Result<Option<(Slot, TokenInfo)>, TokenError> {
-        let found = self.slots(|spec, index, slot, info| {
-            !info.token_initialized() && spec.is_place(index, slot, info)
+    pub(super) fn find_free_slot(
+        &self,
+        library: &Entered<'_>,
+    ) -> Result<Option<(Slot, TokenInfo)>, TokenError> {
+        let found = self.slots(library, |index, slot, info| {
+            !info.token_initialized() && self.spec.is_place(index, slot, info)
         })?;
         Ok(found.into_iter().next())
     }
 
     fn slots(
         &self,
-        wanted: impl Fn(&TokenSpec, usize, Slot, &TokenInfo) -> bool,
+        library: &Entered<'_>,
+        wanted: impl Fn(usize, Slot, &TokenInfo) -> bool,
     ) -> Result<Vec<(Slot, TokenInfo)>, TokenError> {
-        let context = self.library.context()?;
+        let context = library.context();
         let slots = context
             .get_all_slots()
             .map_err(|source| TokenError::Slots {
@@ -217,7 +234,7 @@ impl Token {
         for (index, slot) in slots.into_iter().enumerate() {
             // A slot without a token, or with one that was just pulled out, is not the one.
             if let Ok(info) = context.get_token_info(slot)
-                && wanted(&self.spec, index, slot, &info)
+                && wanted(index, slot, &info)
             {
                 found.push((slot, info));
             }
@@ -227,7 +244,10 @@ impl Token {
 
     /// Closes all sessions, also those that are still in use once they come back.
     pub(super) fn give_up_sessions(&self) {
-        let mut pool = self.lock();
+        let Ok(library) = self.library.enter() else {
+            return;
+        };
+        let mut pool = self.lock(&library);
         pool.generation += 1;
         for session in pool.idle.drain(..) {
             close(session);
@@ -236,22 +256,22 @@ impl Token {
 
     /// Lets a PIN be tried that was refused before.
     pub(super) fn forget_refused_pin(&self) {
-        self.lock().refused = None;
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.refused = None;
     }
 
-    fn lease(&self) -> Result<Lease<'_>, TokenError> {
-        let mut pool = self.lock();
+    fn lease<'a>(&'a self, library: &'a Entered<'a>) -> Result<Lease<'a>, TokenError> {
         let busy = |pool: &mut Pool| pool.idle.is_empty() && pool.out >= MAX_SESSIONS;
-        let (waited, timeout) = self
+        let (mut pool, timeout) = self
             .returned
-            .wait_timeout_while(pool, SESSION_WAIT, busy)
+            .wait_timeout_while(self.lock(library), SESSION_WAIT, busy)
             .unwrap_or_else(PoisonError::into_inner);
-        pool = waited;
         if timeout.timed_out() {
             return Err(TokenError::Busy { token: self.name() });
         }
         let mut lease = Lease {
             token: self,
+            library,
             session: pool.idle.pop(),
             generation: pool.generation,
         };
@@ -259,19 +279,19 @@ impl Token {
         drop(pool);
         let session = match lease.session.take() {
             Some(session) => session,
-            None => self.open()?,
+            None => self.open(library)?,
         };
         // Held by the lease from here on, so that it goes back to the pool also when the login fails.
-        self.log_in(lease.session.insert(session))?;
+        self.log_in(library, lease.session.insert(session))?;
         Ok(lease)
     }
 
-    fn open(&self) -> Result<Session, TokenError> {
-        let Some((slot, _)) = self.find_slot()? else {
+    fn open(&self, library: &Entered<'_>) -> Result<Session, TokenError> {
+        let Some((slot, _)) = self.find_slot(library)? else {
             return Err(TokenError::NoToken { token: self.name() });
         };
-        // Closed by hand: a session that was inherited by `fork` is not this process's to close.
-        let session = self.library.context()?.open_rw_session_no_drop(slot);
+        // Closed by hand: the handle of a session from an earlier life may be another session's now.
+        let session = library.context().open_rw_session_no_drop(slot);
         session.map_err(|source| TokenError::Operation {
             token: self.name(),
             doing: "open",
@@ -280,7 +300,7 @@ impl Token {
         })
     }
 
-    fn log_in(&self, session: &Session) -> Result<(), TokenError> {
+    fn log_in(&self, library: &Entered<'_>, session: &Session) -> Result<(), TokenError> {
         let failed = |source| TokenError::Login {
             token: self.name(),
             source,
@@ -294,7 +314,7 @@ impl Token {
         }
         let pin = self.spec.pin.pin(&self.name())?;
         // Held while logging in: of two callers with a bad PIN only one costs the token a try.
-        let mut pool = self.lock();
+        let mut pool = self.lock(library);
         if pool.refused.as_ref() == Some(&pin) {
             return Err(TokenError::PinRefusedBefore { token: self.name() });
         }
@@ -309,11 +329,11 @@ impl Token {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pool> {
+    fn lock(&self, library: &Entered<'_>) -> MutexGuard<'_, Pool> {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        if pool.process != std::process::id() {
-            // After a fork: the sessions are the parent's. They are forgotten, not closed.
-            pool.process = std::process::id();
+        if pool.life != library.life() {
+            // They ended with the library's last life. Forgotten, not closed.
+            pool.life = library.life();
             pool.idle.clear();
             pool.out = 0;
             pool.generation += 1;
@@ -338,7 +358,7 @@ impl Lease<'_> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        let mut pool = self.token.lock();
+        let mut pool = self.token.lock(self.library);
         pool.out = pool.out.saturating_sub(1);
         match self.session.take() {
             Some(session) if pool.generation == self.generation => pool.idle.push(session),
@@ -376,6 +396,7 @@ fn is_stale(error: &TokenError) -> bool {
             | RvError::TokenNotPresent
             | RvError::TokenNotRecognized
             | RvError::UserNotLoggedIn
+            | RvError::UserAnotherAlreadyLoggedIn
             | RvError::ObjectHandleInvalid
             | RvError::KeyHandleInvalid
             | RvError::OperationActive
