@@ -290,9 +290,9 @@ fn a_full_disk_is_an_error_of_the_entry() {
     muster_layer::remove_contents(fd).unwrap();
 }
 
-/// A folder is durable when its layer is: unpacking with the default options syncs.
+/// Whoever does not choose gets a tree that survives a power cut.
 #[test]
-fn the_default_syncs() {
+fn durability_is_the_default() {
     muster_lab::require!(Root);
     assert_eq!(Options::default().durability, Durability::SyncFs);
     let (_, report) = unpacked([file("x")], &Options::default());

@@ -4,6 +4,7 @@ mod model;
 
 use muster_layer::{Compression, Durability, Options, UnpackError};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 use crate::rig::Rig;
 use crate::tar::{empty, file, folder, hard_link, symlink, tar};
@@ -115,15 +116,15 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
-    fn any_sequence_of_entries_means_what_the_model_says(
-        steps in proptest::collection::vec(step(), 1..14))
-    {
-        // Not in the attribute of a function that the macro makes.
-        if rustix::process::geteuid().is_root() {
-            check(&steps)?;
-        }
-    }
+#[test]
+fn any_sequence_of_entries_means_what_the_model_says() {
+    muster_lab::require!(Root);
+    let config = ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let steps = proptest::collection::vec(step(), 1..14);
+    let result = TestRunner::new(config).run(&steps, |steps| check(&steps));
+    result.unwrap_or_else(|error| panic!("{error}"));
 }
