@@ -63,6 +63,7 @@ async fn check(folder: TempDir, told: &BTreeMap<String, String>) -> TempDir {
 
 #[test]
 fn what_anybody_was_told_survives_a_kill_at_every_point() {
+    muster_lab::alone!();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -65,6 +65,7 @@ fn run_main(host: &Host, asks: mpsc::Receiver<Ask>, answers: mpsc::SyncSender<So
 
 #[test]
 fn cut_off_nodes_are_disconnected_and_come_back() {
+    muster_lab::alone!();
     require!(Root, NetNs);
     let net = Net::new(&["main", "a", "b"]).unwrap();
     let (ask, asks) = mpsc::sync_channel(1);

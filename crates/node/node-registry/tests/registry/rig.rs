@@ -22,7 +22,7 @@ use muster_rpc::link::{BackoffLimits, LinkLimits};
 use muster_rpc::server::{RunningServer, ServerBuilder, ServerConfig};
 use muster_rpc::session::SessionOutgoing;
 use muster_rpc::{Dial, Keepalive, StreamConfig, Target};
-use muster_store::{OnDamage, Store, StoreConfig};
+use muster_store::{OnDamage, OpenStoreError, Store, StoreConfig};
 use muster_tls::{ClientOptions, ClientTls, Insecure, ServerOptions, ServerTls, TlsConnectInfo};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
@@ -66,9 +66,18 @@ pub(crate) fn node(id: &str, state: NodeState) -> NodeInfo {
     wire_node(id, state).try_into().unwrap()
 }
 
+/// Opens the database. Where tests are threads of one process, a program that another test starts has the
+/// lock of a store that was just closed until it begins; that passes.
 pub(crate) fn open_store(folder: &Path) -> Store {
-    let config = StoreConfig::new(folder.join("iam.db"), "test", OnDamage::Refuse);
-    Store::open(&config.schema(&SCHEMA)).unwrap().store
+    let config = StoreConfig::new(folder.join("iam.db"), "test", OnDamage::Refuse).schema(&SCHEMA);
+    muster_lab::poll_for(
+        Duration::from_secs(20),
+        "the database",
+        || match Store::open(&config) {
+            Err(OpenStoreError::InUse { .. }) => None,
+            opened => Some(opened.unwrap().store),
+        },
+    )
 }
 
 /// A node whose provisioning takes no time.
