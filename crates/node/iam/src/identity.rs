@@ -1,6 +1,7 @@
 //! Which device this node belongs to, as the configured identifier tells.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use muster_api::domain::SubjectId;
 use muster_api::iamanager::v6 as wire;
@@ -8,6 +9,10 @@ use muster_identifier::{
     Identifier, IdentifierConfig, Identity as Known, StartIdentifierError, start,
 };
 use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How long the start waits for the identifier's first word.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The latest that is known. Clones share the identifier, which ends with the last.
 #[derive(Debug, Clone)]
@@ -23,8 +28,12 @@ impl Identity {
     /// It cannot be used at all; a source that is merely not there yet is waited for.
     pub(crate) async fn start(config: &IdentifierConfig) -> Result<Self, StartIdentifierError> {
         let identifier: Arc<dyn Identifier> = Arc::from(start(config).await?);
+        let mut known = identifier.subscribe();
+        // Requests that need it then find it, unless the source is slow or absent.
+        let told = known.wait_for(|known| known.system.is_some() || known.problem.is_some());
+        drop(timeout(PATIENCE, told).await);
         Ok(Self {
-            known: identifier.subscribe(),
+            known,
             _identifier: identifier,
         })
     }

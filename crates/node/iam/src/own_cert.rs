@@ -10,7 +10,7 @@ use std::time::Duration;
 use muster_api::domain::{AosCode, AosError};
 use muster_keys::{CertInfo, ParseUrlError, UrlCertSource};
 use muster_telemetry::ErrorChain;
-use muster_tls::{CertStore, LoadCertError};
+use muster_tls::{CertMaterial, CertSource, CertStore, LoadCertError};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
@@ -46,6 +46,25 @@ enum UseCertError {
     Url(#[source] ParseUrlError),
     #[error("the node's own certificate cannot be used")]
     Load(#[source] LoadCertError),
+}
+
+/// The certificate's source, without looks at the files that nothing asked for: renewals come from the
+/// key stores, authorities and lists are watched, and SIGHUP reads everything again.
+#[derive(Debug)]
+struct Quiet(UrlCertSource);
+
+impl CertSource for Quiet {
+    fn load(&self) -> Result<CertMaterial, LoadCertError> {
+        self.0.load()
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        self.0.files()
+    }
+
+    fn rescans(&self) -> bool {
+        false
+    }
 }
 
 /// Follows the certificate.
@@ -151,7 +170,7 @@ impl OwnCert {
             self.trust.crls.clone(),
         )
         .map_err(UseCertError::Url)?;
-        let store = CertStore::open(source.clone())
+        let store = CertStore::open(Quiet(source.clone()))
             .await
             .map_err(UseCertError::Load)?;
         self.source = Some(source);

@@ -25,7 +25,7 @@
 //!
 //! Hook commands ([`hook`]) may therefore run more than once for one request, and have to bear it.
 
-pub(crate) mod actor;
+pub mod actor;
 pub mod hook;
 pub mod phase;
 pub mod state_file;
