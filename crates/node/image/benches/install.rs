@@ -94,7 +94,7 @@ fn run(megabytes: u64, compression: &str) {
     let blobs = folder.path().join("blobs");
     std::fs::create_dir(&blobs).expect("a folder");
     let save = |bytes: &[u8], kind: &str| {
-        let digest = format!("{:x}", Sha256::digest(bytes));
+        let digest = hex::encode(Sha256::digest(bytes));
         std::fs::write(blobs.join(&digest), bytes).expect("written");
         json!({"mediaType": kind, "digest": format!("sha256:{digest}"), "size": bytes.len()})
     };
@@ -114,7 +114,7 @@ fn run(megabytes: u64, compression: &str) {
         }
     }
     layer.flush().expect("flushed");
-    let digest = format!("{:x}", layer.1.finalize());
+    let digest = hex::encode(layer.1.finalize());
     std::fs::rename(blobs.join("layer"), blobs.join(&digest)).expect("renamed");
     let layer = json!({
         "mediaType": format!("application/vnd.oci.image.layer.v1.{compression}"),

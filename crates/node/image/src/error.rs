@@ -45,7 +45,7 @@ pub enum InstallError {
         digest: Digest,
         /// What is wrong.
         #[source]
-        source: ReadDocumentError,
+        source: Box<ReadDocumentError>,
     },
     /// Nothing in an index is for this node.
     #[error("cannot choose from index {digest}")]
@@ -98,9 +98,9 @@ pub enum InstallError {
         /// Which layer.
         digest: Digest,
         /// From the image configuration.
-        expected: Digest,
+        expected: Box<Digest>,
         /// Of what is there.
-        found: Digest,
+        found: Box<Digest>,
     },
     /// A layer has the bytes that it should have, and is refused or cannot be written.
     #[error("cannot unpack layer {digest}")]
@@ -109,7 +109,7 @@ pub enum InstallError {
         digest: Digest,
         /// Why.
         #[source]
-        source: UnpackError,
+        source: Box<UnpackError>,
     },
     /// There is not enough space, also after everything was removed that may be.
     #[error("{needed} bytes are needed for {digest}, and {missing} of them are missing ({limit})")]

@@ -42,7 +42,7 @@ pub enum FetchBlobError {
     #[error("what came has digest {found} and {bytes} bytes (last from {places:?})")]
     WrongContent {
         /// The digest of what came.
-        found: Digest,
+        found: Box<Digest>,
         /// How much came.
         bytes: u64,
         /// Where it came from.

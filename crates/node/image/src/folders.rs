@@ -51,7 +51,7 @@ impl<T, E: Into<io::Error>> OnDisk<T> for Result<T, E> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "testing"),
-    expect(unreachable_pub, dead_code, reason = "offered to tests only")
+    expect(unreachable_pub, reason = "offered to tests only")
 )]
 pub enum Weakness {
     /// A blob's content.

@@ -181,8 +181,8 @@ impl ImageStore {
                 Some(earlier) if earlier != diff_id => {
                     return Err(InstallError::WrongDiffId {
                         digest: layer.digest,
-                        expected: diff_id.unwrap_or(layer.digest),
-                        found: earlier.unwrap_or(layer.digest),
+                        expected: Box::new(diff_id.unwrap_or(layer.digest)),
+                        found: Box::new(earlier.unwrap_or(layer.digest)),
                     });
                 }
                 Some(_) => continue,
@@ -269,7 +269,7 @@ impl Inner {
         let document = Document::read(&self.read_blob(digest)?, &self.settings.documents);
         document.map_err(|source| InstallError::Document {
             digest: *digest,
-            source,
+            source: Box::new(source),
         })
     }
 
@@ -280,7 +280,12 @@ impl Inner {
         manifest: Manifest,
     ) -> Result<Image, InstallError> {
         let limits = &self.settings.documents;
-        let wrong = |digest| move |source| InstallError::Document { digest, source };
+        let wrong = |digest| {
+            move |source| InstallError::Document {
+                digest,
+                source: Box::new(source),
+            }
+        };
         let config = manifest.config.digest;
         let image_config = ImageConfig::read(&self.read_blob(&config)?, limits);
         let image_config = image_config.map_err(wrong(config))?;

@@ -104,8 +104,8 @@ impl ImageStore {
         match (known, order.diff_id) {
             (Some(found), Some(expected)) if found != expected => Err(InstallError::WrongDiffId {
                 digest: order.digest,
-                expected,
-                found,
+                expected: Box::new(expected),
+                found: Box::new(found),
             }),
             (Some(_), _) => Ok(()),
             (None, _) => {
@@ -147,7 +147,7 @@ impl ImageStore {
             suspects.extend(used.iter().cloned());
             if tries >= self.inner.settings.tries || (!is_new && !used.is_empty()) {
                 let source = FetchBlobError::WrongContent {
-                    found: taken.digest,
+                    found: Box::new(taken.digest),
                     bytes: taken.bytes,
                     places: used,
                 };
@@ -366,8 +366,8 @@ impl Task {
             let digest = self.digest;
             return Err(InstallError::WrongDiffId {
                 digest,
-                expected,
-                found,
+                expected: Box::new(expected),
+                found: Box::new(found),
             });
         }
         self.establish_layer(found)?;
@@ -447,13 +447,13 @@ impl Task {
                 (UnpackError::WrongDiffId { actual, .. }, Some(expected)) => {
                     InstallError::WrongDiffId {
                         digest: self.digest,
-                        expected,
-                        found: Digest::from_sha256(actual),
+                        expected: Box::new(expected),
+                        found: Box::new(Digest::from_sha256(actual)),
                     }
                 }
                 (source, _) => InstallError::Unpack {
                     digest: self.digest,
-                    source,
+                    source: Box::new(source),
                 },
             },
         )

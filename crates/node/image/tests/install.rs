@@ -1,7 +1,5 @@
 //! Installing images from layouts and over HTTP, with everything that can go wrong on the way.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 mod common;
 
 use std::collections::BTreeSet;
@@ -360,13 +358,10 @@ async fn a_hostile_layer_is_refused_by_its_rule() {
         .install(digest, layout.source(), None)
         .await
         .unwrap_err();
-    let InstallError::Unpack {
-        source: UnpackError::Refused { .. },
-        ..
-    } = error
-    else {
+    let InstallError::Unpack { source, .. } = error else {
         panic!("{error:?}");
     };
+    assert!(matches!(*source, UnpackError::Refused { .. }), "{source:?}");
     assert!(!folder.path().join("images/escape").exists());
 }
 

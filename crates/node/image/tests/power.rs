@@ -19,10 +19,8 @@ use muster_store::{OnDamage, Store, StoreConfig};
 
 const IMAGES: u64 = 3;
 
-/// Settings under which blobs of layers stay, so that there are large ones to lose.
 fn power_settings(folder: &Path, weakness: Option<Weakness>) -> StoreSettings {
-    let mut settings = settings(folder);
-    settings.keep_layer_blobs = true;
+    let settings = settings(folder);
     match weakness {
         Some(weakness) => settings.weakened(weakness),
         None => settings,
@@ -80,7 +78,14 @@ fn install_images(folder: &Path, weakness: Option<Weakness>) {
         None => folder.join("state"),
     };
     runtime().block_on(async {
-        let (store, _) = open(power_settings(folder, weakness), &database).await;
+        let mut settings = power_settings(folder, weakness);
+        // What is stored last is followed by no other flush that would cover for a missing one: blobs of layers, or layers.
+        settings.keep_layer_blobs = match weakness {
+            Some(Weakness::LayerName) => false,
+            Some(_) => true,
+            None => other.is_none(),
+        };
+        let (store, _) = open(settings, &database).await;
         for number in 0..IMAGES {
             let mut layout = TestLayout::new();
             let digest = layout.add("web", &image(seed(number), 40_000));

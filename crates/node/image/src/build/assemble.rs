@@ -183,8 +183,8 @@ fn copy_blobs(
         if found != blob.digest {
             return Err(BuildError::Layout(LayoutError::WrongBlob {
                 path: path.to_owned(),
-                digest: blob.digest,
-                found,
+                digest: Box::new(blob.digest),
+                found: Box::new(found),
             }));
         }
     }

@@ -43,7 +43,7 @@ pub enum PullError {
         digest: Digest,
         /// What is wrong.
         #[source]
-        source: ReadDocumentError,
+        source: Box<ReadDocumentError>,
     },
     /// It refers to more documents than any image has.
     #[error("the image has more than {MAX_DOCUMENTS} documents")]
@@ -70,8 +70,12 @@ pub async fn pull(
         let bytes = copy(source, &writer, digest, size).await?;
         let path = writer.blob_path(&digest);
         let document = std::fs::read(&path).on_disk("read", &path).map_err(disk)?;
-        let document = Document::read(&document, &Limits::default())
-            .map_err(|source| PullError::Document { digest, source })?;
+        let document = Document::read(&document, &Limits::default()).map_err(|source| {
+            PullError::Document {
+                digest,
+                source: Box::new(source),
+            }
+        })?;
         let kind = match document {
             Document::Index(index) => {
                 let entries = index.manifests.iter().map(|entry| &entry.descriptor);
@@ -136,7 +140,7 @@ async fn copy(
     let (found, bytes) = taken.map_err(|_| PullError::Stopped)?.map_err(disk)?;
     if found != digest {
         let source = FetchBlobError::WrongContent {
-            found,
+            found: Box::new(found),
             bytes,
             places,
         };

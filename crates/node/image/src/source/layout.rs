@@ -48,9 +48,9 @@ pub enum LayoutError {
         /// The layout.
         path: PathBuf,
         /// Its name.
-        digest: Digest,
+        digest: Box<Digest>,
         /// Its content.
-        found: Digest,
+        found: Box<Digest>,
     },
     /// Nothing in it has this name.
     #[error("the image layout {} has no image {name:?}; it has {known:?}", path.display())]

@@ -80,7 +80,7 @@ pub enum RegistryError {
     },
     /// The client could not be made.
     #[error("cannot set the registry client up")]
-    Setup(#[source] OciDistributionError),
+    Setup(#[source] Box<OciDistributionError>),
     /// The registry did not do what it was asked to.
     #[error("cannot {operation} {image}")]
     Registry {
@@ -90,7 +90,7 @@ pub enum RegistryError {
         image: String,
         /// What the registry said.
         #[source]
-        source: OciDistributionError,
+        source: Box<OciDistributionError>,
     },
     /// The layout to be pushed cannot be read.
     #[error("cannot read the image to push")]
@@ -102,7 +102,7 @@ pub enum RegistryError {
         digest: Digest,
         /// What is wrong.
         #[source]
-        source: ReadDocumentError,
+        source: Box<ReadDocumentError>,
     },
 }
 
@@ -138,7 +138,8 @@ impl RegistrySource {
             extra_root_certificates: roots.into_iter().map(certificate).collect(),
             ..ClientConfig::default()
         };
-        let client = Client::try_from(config).map_err(RegistryError::Setup)?;
+        let client =
+            Client::try_from(config).map_err(|error| RegistryError::Setup(Box::new(error)))?;
         let auth = match login {
             Some(login) => RegistryAuth::Basic(login.user, login.password),
             None => RegistryAuth::Anonymous,
@@ -158,7 +159,7 @@ impl RegistrySource {
         move |source| RegistryError::Registry {
             operation,
             image,
-            source,
+            source: Box::new(source),
         }
     }
 
@@ -201,8 +202,12 @@ impl RegistrySource {
             let bytes = layout
                 .read_document(&digest)
                 .map_err(RegistryError::Layout)?;
-            let document = Document::read(&bytes, &Limits::default())
-                .map_err(|source| RegistryError::Document { digest, source })?;
+            let document = Document::read(&bytes, &Limits::default()).map_err(|source| {
+                RegistryError::Document {
+                    digest,
+                    source: Box::new(source),
+                }
+            })?;
             let media_type = match &document {
                 Document::Index(index) if depth > 0 => {
                     for entry in &index.manifests {
