@@ -1,5 +1,6 @@
 //! The command line, as clap sees it: one module per family of commands.
 
+pub(crate) mod image;
 pub(crate) mod node;
 pub(crate) mod pki;
 
@@ -83,6 +84,9 @@ pub(crate) enum Command {
     /// The nodes of a system: provision, renew, pause, look
     #[command(subcommand, after_help = EXIT_CODES)]
     Node(node::Node),
+    /// Images: build, look into, validate, upload, download
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Image(image::Image),
     /// Print completions for a shell
     Completions(Completions),
     /// Write the manual pages

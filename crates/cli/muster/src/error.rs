@@ -1,6 +1,7 @@
 //! What commands fail with, and the exit codes for it.
 
 use crate::console::{Exit, OutputClosed};
+use crate::image::ImageCommandError;
 use crate::node::NodeCommandError;
 use crate::pki::PkiCommandError;
 use crate::tools::ToolError;
@@ -13,6 +14,8 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Node(#[from] NodeCommandError),
     #[error(transparent)]
+    Image(#[from] ImageCommandError),
+    #[error(transparent)]
     Tool(#[from] ToolError),
     #[error(transparent)]
     Output(#[from] OutputClosed),
@@ -23,6 +26,7 @@ impl CommandError {
         match self {
             Self::Pki(error) => error.exit(),
             Self::Node(error) => error.exit(),
+            Self::Image(error) => error.exit(),
             Self::Tool(_) | Self::Output(_) => Exit::Failed,
         }
     }

@@ -112,7 +112,10 @@ struct Done {
 
 impl Answer for Done {
     fn table(&self) -> Table {
-        Table::facts([("Digest", self.digest.clone()), ("Result", self.result.clone())])
+        Table::facts([
+            ("Digest", self.digest.clone()),
+            ("Result", self.result.clone()),
+        ])
     }
 }
 
@@ -179,7 +182,10 @@ fn image_facts(image: &Inspection) -> Vec<(&'static str, String)> {
     let escaped = |text: &str| text.escape_debug().to_string();
     let mut facts = vec![
         ("Digest", image.digest.clone()),
-        ("Name", image.name.as_deref().map(escaped).unwrap_or_default()),
+        (
+            "Name",
+            image.name.as_deref().map(escaped).unwrap_or_default(),
+        ),
         ("Platform", image.platform.clone().unwrap_or_default()),
         ("Command", escaped(&image.command.join(" "))),
         ("Environment", escaped(&image.env.join(" "))),
@@ -188,7 +194,10 @@ fn image_facts(image: &Inspection) -> Vec<(&'static str, String)> {
     ];
     for layer in &image.layers {
         let kind = escaped(&layer.media_type);
-        facts.push(("Layer", format!("{} {} bytes {kind}", layer.digest, layer.size)));
+        facts.push((
+            "Layer",
+            format!("{} {} bytes {kind}", layer.digest, layer.size),
+        ));
     }
     if let Some(item) = &image.item_config {
         facts.push(("Item configuration", item.to_string()));
@@ -217,15 +226,23 @@ impl Answer for Findings {
             let text = finding.text.escape_debug().to_string();
             vec![severity.to_owned(), finding.digest.clone(), text]
         };
-        Table::list(&["SEVERITY", "BLOB", "FINDING"], self.0.iter().map(row).collect())
+        Table::list(
+            &["SEVERITY", "BLOB", "FINDING"],
+            self.0.iter().map(row).collect(),
+        )
     }
 }
 
 fn validate(image: &cli::Chosen, console: &mut Console) -> Result<(), CommandError> {
     let layout = open(image)?;
-    let digest = layout.image(image.name.as_deref()).map_err(ImageCommandError::Layout)?;
+    let digest = layout
+        .image(image.name.as_deref())
+        .map_err(ImageCommandError::Layout)?;
     let findings = build::validate(&layout, digest);
-    let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
+    let errors = findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error)
+        .count();
     console.answer(&Findings(findings))?;
     match errors {
         0 => Ok(()),

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | `muster pki` | a folder ([`muster_pki`]) | the certificate authority of a system without a cloud |
 //! | `muster node` | `muster-iam`, by unix socket or mutual TLS | nodes: provision, renew, pause, resume, deprovision, look |
+//! | `muster image` | files, and an OCI registry ([`muster_image`]) | images: build, inspect, validate, push, pull |
 //! | `muster completions`, `muster man` | nobody | what packages install |
 //!
 //! # Entry point
@@ -16,7 +17,7 @@
 //! # How a command runs
 //! 1. `cli` is the clap definition, one module per family; it owns every help text, and completions and manual pages are
 //!    made from it.
-//! 2. One module per family (`pki`, `node`, `tools`) carries the command out. What it has to say is a serialisable value, which
+//! 2. One module per family (`pki`, `node`, `image`, `tools`) carries the command out. What it has to say is a serialisable value, which
 //!    is printed as a table or, with `--output json`, as JSON.
 //! 3. `console` is the only way to standard output and standard error.
 //!
@@ -48,6 +49,7 @@ mod cli;
 mod console;
 mod error;
 mod faults;
+mod image;
 mod node;
 mod pki;
 mod tools;
@@ -76,6 +78,7 @@ fn carry_out(cli: Cli, console: &mut Console) -> Exit {
     let done = match cli.command {
         Command::Pki(command) => pki::run(command, console),
         Command::Node(command) => node::run(command, console),
+        Command::Image(command) => image::run(command, console),
         Command::Completions(completions) => tools::completions(completions.shell, console),
         Command::Man(man) => tools::man(man.folder.as_deref(), console),
     };

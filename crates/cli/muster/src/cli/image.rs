@@ -117,10 +117,20 @@ pub(crate) struct Validate {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Access {
     /// The user.
-    #[arg(long, value_name = "NAME", env = "MUSTER_REGISTRY_USER", requires = "password_file")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "MUSTER_REGISTRY_USER",
+        requires = "password_file"
+    )]
     pub(crate) user: Option<String>,
     /// A file with the user's password, - for standard input.
-    #[arg(long, value_name = "FILE", env = "MUSTER_REGISTRY_PASSWORD_FILE", requires = "user")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "MUSTER_REGISTRY_PASSWORD_FILE",
+        requires = "user"
+    )]
     pub(crate) password_file: Option<PathBuf>,
     /// A certificate (PEM) to trust beside the system's; can be repeated.
     #[arg(long, value_name = "FILE")]

@@ -16,9 +16,13 @@ const MAX_PASSWORD: u64 = 64 << 10;
 
 pub(super) fn push(command: &cli::Push, console: &mut Console) -> Result<(), CommandError> {
     let layout = super::open(&command.image)?;
-    let digest = layout.image(command.image.name.as_deref()).map_err(ImageCommandError::Layout)?;
+    let digest = layout
+        .image(command.image.name.as_deref())
+        .map_err(ImageCommandError::Layout)?;
     let target = connect(&command.reference, &command.access, console)?;
-    runtime()?.block_on(target.push(&layout, digest)).map_err(ImageCommandError::Registry)?;
+    runtime()?
+        .block_on(target.push(&layout, digest))
+        .map_err(ImageCommandError::Registry)?;
     console.answer(&Done {
         digest: digest.to_string(),
         result: command.reference.clone(),
@@ -32,7 +36,10 @@ pub(super) fn pull(command: &cli::Pull, console: &mut Console) -> Result<(), Com
     let tag = Some(tag).filter(|tag| !tag.is_empty() && !tag.contains('/'));
     let name = command.name.as_deref().or(tag);
     let digest = runtime()?.block_on(async {
-        let digest = source.resolve().await.map_err(ImageCommandError::Registry)?;
+        let digest = source
+            .resolve()
+            .await
+            .map_err(ImageCommandError::Registry)?;
         let as_archive = super::is_archive(&command.result);
         build::pull(&source, digest, name, &command.result, as_archive)
             .await
@@ -69,7 +76,8 @@ fn connect(
     let roots = access.ca.iter().map(|path| super::read(path));
     let roots = roots.collect::<Result<Vec<_>, _>>()?;
     if access.insecure {
-        console.note("muster: warning: the connection to the registry is not protected (--insecure)");
+        console
+            .note("muster: warning: the connection to the registry is not protected (--insecure)");
     }
     RegistrySource::new(&image, login, roots, access.insecure).map_err(ImageCommandError::Registry)
 }
@@ -82,10 +90,15 @@ fn read_password(path: &Path) -> Result<String, ImageCommandError> {
     };
     let mut text = String::new();
     if path.as_os_str() == "-" {
-        std::io::stdin().take(MAX_PASSWORD).read_to_string(&mut text).map_err(failed)?;
+        std::io::stdin()
+            .take(MAX_PASSWORD)
+            .read_to_string(&mut text)
+            .map_err(failed)?;
     } else {
         let file = std::fs::File::open(path).map_err(failed)?;
-        file.take(MAX_PASSWORD).read_to_string(&mut text).map_err(failed)?;
+        file.take(MAX_PASSWORD)
+            .read_to_string(&mut text)
+            .map_err(failed)?;
     }
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
