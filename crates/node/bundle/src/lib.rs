@@ -4,10 +4,12 @@
 //! # Entry points
 //! * [`Supervised`] implements [`muster_runtime::Runtime`] for anything that is a [`Backend`]: how the folder is filled, which
 //!   commands the unit runs, and what has to be cleared away are the backend's; everything else is here.
+//! * [`cgroup`] knows the unit's group and the instance's below it.
 //! * [`Place`] is the folder of one instance. [`rootfs`] mounts an image's layers in it.
 //! * [`ends::record`] is called by the unit itself after each end of its program.
 //! * [`environment`] and [`etc`] make what a program finds in its environment and in `/etc`. Pure.
 //! * [`leftovers`] says what instances left behind.
+//! * `testing` (feature of that name) is a small Service Manager for tests of runtimes.
 //!
 //! # Tasks and channels
 //! [`Runtime::events`](muster_runtime::Runtime::events) spawns the tasks of [`muster_unit_runner`]; there are no others. Files
@@ -24,6 +26,7 @@
 //! # Deliberately absent
 //! What a container or a sandbox is. Counting starts over the whole life (the launcher's).
 
+pub mod cgroup;
 pub mod ends;
 pub mod environment;
 pub mod etc;
@@ -32,6 +35,8 @@ mod leftovers;
 mod place;
 pub mod rootfs;
 mod supervised;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use self::faults::FAULT_POINTS;
 pub use self::leftovers::{Leftover, leftovers};

@@ -1,242 +1,32 @@
-//! A Service Manager in small, for tests: one command, then it ends, as one does that is killed a moment later.
-//!
-//! `start NAME RUN SCRIPT [OPTIONS]`, `stop NAME MILLISECONDS`, `adopt NAME...`, `watch NAME...` (until it is killed),
-//! `leftovers NAME...`, `start-stop NAME OTHERS...` (for fault points). `OPTIONS` is JSON, see [`Options`].
+//! Containers, driven by [`muster_bundle::testing`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
 
-use muster_api::domain::{
-    AlertRules, ArchInfo, Digest, Gid, InstanceIdent, InstanceInfo, ItemId, ItemType, OsInfo,
-    RuntimeId, RuntimeInfo, RuntimeType, SubjectId, Uid,
-};
-use muster_bundle::{FAULT_POINTS, leftovers};
-use muster_item::{ImageConfig, ItemConfig};
-use muster_runtime::{ImagePaths, InstanceSpec, RunId, RunPolicy, Runtime as _, Secret};
-use muster_runtime_container::{ContainerConfig, ContainerRuntime, Containers, UNIT_PREFIX};
+use muster_bundle::testing::{Driven, drive, info};
+use muster_runtime_container::{ContainerConfig, Containers, UNIT_PREFIX};
 use muster_unit_runner::{InitSystem, detect};
-use serde::Deserialize;
-use zeroize::Zeroizing;
 
 const FOLDER: &str = "/run/muster/container";
 
-/// What a test wants different.
-#[derive(Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Options {
-    dmips: Option<u64>,
-    ram: Option<u64>,
-    pids: Option<u64>,
-    files: Option<u64>,
-    tmp: Option<u64>,
-    capabilities: Vec<String>,
-    user_namespace: bool,
-    writable: bool,
-    storage: Option<PathBuf>,
-    state: Option<PathBuf>,
-    secret: Option<String>,
-    burst: u32,
-    uid: u32,
-    layers: Vec<PathBuf>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            dmips: None,
-            ram: None,
-            pids: None,
-            files: None,
-            tmp: None,
-            capabilities: Vec::new(),
-            user_namespace: false,
-            writable: false,
-            storage: None,
-            state: None,
-            secret: None,
-            burst: 3,
-            uid: 5001,
-            layers: vec!["/image".into()],
-        }
-    }
-}
-
-fn ident(name: &str) -> InstanceIdent {
-    InstanceIdent {
-        item_id: ItemId::new(name).expect("an id"),
-        subject_id: SubjectId::new("test").expect("an id"),
-        instance: 0,
-        item_type: ItemType::Service,
-        preinstalled: false,
-    }
-}
-
-fn spec(name: &str, script: &str, options: Options) -> InstanceSpec {
-    let mut item_config = ItemConfig::default();
-    item_config.quotas.cpu_dmips_limit = options.dmips;
-    item_config.quotas.ram_limit = options.ram;
-    item_config.quotas.pids_limit = options.pids;
-    item_config.quotas.no_file_limit = options.files;
-    item_config.quotas.tmp_limit = options.tmp;
-    item_config.sandbox.capabilities = options.capabilities;
-    item_config.sandbox.user_namespace = options.user_namespace;
-    item_config.sandbox.writable_rootfs = options.writable;
-    InstanceSpec {
-        info: InstanceInfo {
-            instance: ident(name),
-            version: "1.0.0".into(),
-            manifest_digest: Digest::from_sha256([0; 32]),
-            owner_id: None,
-            runtime_id: RuntimeId::new("container").expect("an id"),
-            uid: Uid::new(options.uid).expect("an id"),
-            gid: Gid::new(options.uid).expect("an id"),
-            priority: 0,
-            storage_path: None,
-            state_path: None,
-            env_vars: Vec::new(),
-            network: None,
-            alert_rules: AlertRules::default(),
-        },
-        image: ImagePaths {
-            layers: options.layers,
-        },
-        image_config: ImageConfig {
-            entrypoint: vec!["/bin/sh".into(), "-c".into(), script.into()],
-            ..ImageConfig::default()
-        },
-        item_config,
-        env_override: Vec::new(),
-        secret: options.secret.map(|secret| Secret(Zeroizing::new(secret))),
-        network: None,
-        resources: Vec::new(),
-        state_file: options.state,
-        storage: options.storage,
-        policy: RunPolicy {
-            restart_interval: Duration::from_millis(100),
-            start_burst: options.burst,
-            start_interval: Duration::from_secs(60),
-        },
-    }
-}
-
-fn runtime() -> ContainerRuntime {
+#[tokio::main]
+async fn main() -> ExitCode {
+    let unit_program = std::env::var_os("DRIVER_UNIT_PROGRAM");
     let config = ContainerConfig {
-        info: RuntimeInfo {
-            runtime_id: RuntimeId::new("container").expect("an id"),
-            runtime_type: RuntimeType::new("runc").expect("a type"),
-            max_dmips: 10_000.try_into().ok(),
-            allowed_dmips: None,
-            total_ram: None,
-            allowed_ram: None,
-            max_instances: 100,
-            os_info: OsInfo::new("linux", "", Vec::new()).expect("a system"),
-            arch_info: ArchInfo::new("amd64", "").expect("an architecture"),
-        },
+        info: info("runc"),
         folder: FOLDER.into(),
         oci_runtime: std::env::var_os("DRIVER_OCI_RUNTIME").map(PathBuf::from),
-        unit_program: std::env::var_os("DRIVER_UNIT_PROGRAM")
-            .map_or_else(|| "/usr/local/lib/muster-container".into(), PathBuf::from),
+        unit_program: unit_program.map_or("/usr/local/lib/muster-container".into(), PathBuf::from),
         granted_capabilities: ["CAP_NET_BIND_SERVICE".to_owned()].into(),
         first_mapped_id: Some(100_000),
         host_binds: Vec::new(),
     };
     let runner = detect(&InitSystem::Detect).expect("an init system");
-    Containers::runtime(config, runner).expect("an OCI runtime")
-}
-
-fn explained(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    text
-}
-
-async fn run(words: &[String]) -> Result<(), String> {
-    let fail = |error: muster_runtime::RuntimeError| explained(&error);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["start", name, run, script, options @ ..] => {
-            let options = options.first().map_or("{}", |options| options);
-            let options = serde_json::from_str(options).map_err(|error| error.to_string())?;
-            let run = RunId(run.parse().map_err(|_| "no number".to_owned())?);
-            let spec = Arc::new(spec(name, script, options));
-            let runtime = runtime();
-            runtime.prepare(spec.clone()).await.map_err(fail)?;
-            runtime.start(spec, run).await.map_err(fail)
-        }
-        ["again", name, run, script] => {
-            let run = RunId(run.parse().map_err(|_| "no number".to_owned())?);
-            let spec = Arc::new(spec(name, script, Options::default()));
-            runtime().start(spec, run).await.map_err(fail)
-        }
-        ["stop", name, grace] => {
-            let grace = Duration::from_millis(grace.parse().map_err(|_| "no number".to_owned())?);
-            runtime().stop(ident(name), grace).await.map_err(fail)
-        }
-        ["adopt", names @ ..] => {
-            let known = names.iter().map(|name| ident(name)).collect();
-            for one in runtime().adopt(known).await.map_err(fail)? {
-                println!(
-                    "adopted {} {} {:?}",
-                    one.instance.item_id, one.run.0, one.state
-                );
-            }
-            Ok(())
-        }
-        ["watch", names @ ..] => {
-            let runtime = runtime();
-            let known = names.iter().map(|name| ident(name)).collect();
-            runtime.adopt(known).await.map_err(fail)?;
-            let mut events = runtime.events();
-            println!("watching");
-            while let Some(event) = events.recv().await {
-                println!(
-                    "event {} {} {:?}",
-                    event.instance.item_id, event.run.0, event.state
-                );
-            }
-            Ok(())
-        }
-        ["leftovers", names @ ..] => {
-            let running: Vec<String> = names
-                .iter()
-                .map(|name| ident(name).instance_id().to_string())
-                .collect();
-            for leftover in leftovers(FOLDER.as_ref(), UNIT_PREFIX, &running) {
-                println!("leftover {leftover}");
-            }
-            Ok(())
-        }
-        ["start-stop", name, others @ ..] => {
-            let spec = Arc::new(spec(name, "exec sleep 1000", Options::default()));
-            let runtime = runtime();
-            let known = others.iter().map(|name| ident(name)).collect();
-            runtime.adopt(known).await.map_err(fail)?;
-            runtime.prepare(spec.clone()).await.map_err(fail)?;
-            runtime.start(spec, RunId(1)).await.map_err(fail)?;
-            runtime
-                .stop(ident(name), Duration::ZERO)
-                .await
-                .map_err(fail)
-        }
-        _ => Err(format!("no such command: {words:?}")),
-    }
-}
-
-#[tokio::main]
-async fn main() -> ExitCode {
-    muster_fault::init(&[FAULT_POINTS]);
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match run(&words).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    let runtime = Containers::runtime(config, runner).expect("an OCI runtime");
+    drive(Driven {
+        runtime: &runtime,
+        folder: Path::new(FOLDER),
+        prefix: UNIT_PREFIX,
+    })
+    .await
 }

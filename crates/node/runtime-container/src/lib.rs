@@ -29,14 +29,12 @@
 //! stays beside each container. A program that runs as process 1 of its namespace and does not handle SIGTERM is killed after
 //! its grace, as everywhere.
 
-mod cgroup;
 mod facts;
 mod oci;
 mod runtime;
 pub mod specification;
 pub mod unit;
 
-pub use self::cgroup::CgroupLayout;
 pub use self::oci::FindRuntimeError;
 pub use self::runtime::{
     ContainerConfig, ContainerError, ContainerRuntime, Containers, UNIT_PREFIX,

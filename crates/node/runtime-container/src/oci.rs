@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use muster_bundle::{Place, RunRecord, read_bounded};
 
-use crate::cgroup::CgroupLayout;
+use muster_bundle::cgroup::CgroupLayout;
 
 /// Where programs are that an administrator installs.
 const FOLDERS: [&str; 6] = [

@@ -11,10 +11,10 @@ use muster_bundle::{Backend, Place, PlaceError, RunRecord, Supervised, UnitComma
 use muster_runtime::InstanceSpec;
 use muster_unit_runner::{MainProcess, UnitRunner};
 
-use crate::cgroup::CgroupLayout;
 use crate::oci::{self, FindRuntimeError};
 use crate::specification::{self, HostFacts, SpecificationError, Surroundings};
 use crate::{facts, unit};
+use muster_bundle::cgroup::CgroupLayout;
 
 /// What units of containers are called, before the instance's id and the start's number.
 pub const UNIT_PREFIX: &str = "muster-container";

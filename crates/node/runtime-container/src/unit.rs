@@ -14,8 +14,8 @@ use std::process::Command;
 
 use muster_bundle::{Place, PlaceError, RunRecord, ends, read_bounded};
 
-use crate::cgroup::UnitGroup;
 use crate::oci;
+use muster_bundle::cgroup::UnitGroup;
 
 /// The unit's cgroup, noted for whoever clears away after it.
 const GROUP_FILE: &str = "cgroup";

@@ -1,1 +1,48 @@
-//! Instances as sandboxed programs of the host, without an OCI runtime.
+//! Instances as sandboxed programs of the host, each a unit of the init system at hand: for hosts without an OCI runtime, and
+//! for users without root.
+//!
+//! ```text
+//!   launcher --InstanceSpec--> NativeRuntime --UnitSpec--> muster-core | systemd
+//!                                   |                            |
+//!                         plan in FOLDER/ID        muster-native-exec start: the sandbox, then the program itself
+//!                                                  muster-native-exec end  (after each end)
+//! ```
+//!
+//! # What a program sees
+//! | | |
+//! |---|---|
+//! | `/` | its image, read-only |
+//! | `/usr`, `/bin`, `/sbin`, `/lib*`, `/etc` | its image's over the host's, read-only: programs find the host's libraries beside their own files. Which folders: [`NativeConfig::beside`] |
+//! | `/proc` | its own processes (where the kernel lets us), `/dev`: null, zero, full, random, urandom, tty and what it was granted |
+//! | `/tmp`, `/run`, `/dev/shm` | empty, in memory, limited |
+//! | `/storage`, `/state.dat`, resources | as granted |
+//! | the rest of the host | not there; neither is `/sys` |
+//!
+//! It runs as its user, without capabilities, without a way to get any, with a deny list of system calls ([`DENIED_CALLS`]), with
+//! its own mount, IPC, UTS and network namespace, in a cgroup with its limits. It is *not* in a PID namespace: the program
+//! itself is the unit's main process, with nothing beside it.
+//!
+//! # Without root, and where the kernel refuses
+//! Everything is tried (a user namespace first, which makes most of the rest possible). What could not be had is *dropped*: it is
+//! written to the unit's log and kept in the instance's folder, and [`dropped`] tells it. [`NativeConfig::strict`] makes any
+//! drop a failure instead.
+//!
+//! # Who does what
+//! * [`plan`] decides. Pure.
+//! * [`Natives`] is what [`muster_bundle::Supervised`] needs to know; the two together are the [`NativeRuntime`].
+//! * [`sandbox`] is carried out in the unit, by the program `muster-native-exec`: nothing is ever mounted outside of it, so
+//!   nothing can be left mounted.
+//!
+//! # Tasks and channels
+//! None of its own; see [`muster_bundle`].
+//!
+//! # Deliberately absent
+//! Capabilities and kernel settings (items that ask are refused by name), PID namespaces, and a loopback interface that is up in
+//! the empty network of an instance without one.
+
+pub mod plan;
+mod runtime;
+pub mod sandbox;
+
+pub use self::runtime::{NativeConfig, NativeError, NativeRuntime, Natives, UNIT_PREFIX, dropped};
+pub use self::sandbox::DENIED_CALLS;

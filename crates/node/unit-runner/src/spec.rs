@@ -78,6 +78,8 @@ pub struct UnitSpec {
 pub enum MainProcess {
     /// The command becomes it.
     Command,
+    /// The command becomes it, and says when it is up (`READY=1` to `$NOTIFY_SOCKET`).
+    Notifies,
     /// The command ends when all is up, and has then written the process's number into this file. How that process ends is
     /// known to [`UnitSpec::after_end`]; an observer may learn only that it did.
     Named {

@@ -13,6 +13,7 @@ pub(super) fn settings(unit: &UnitSpec) -> Vec<(String, String)> {
     add("Unit.StartLimitBurst", unit.restart.burst.to_string());
     match &unit.main {
         MainProcess::Command => add("Service.Type", "exec".to_owned()),
+        MainProcess::Notifies => add("Service.Type", "notify".to_owned()),
         MainProcess::Named { pid_file } => {
             add("Service.Type", "forking".to_owned());
             add(

@@ -17,6 +17,7 @@ pub(super) fn properties(unit: &UnitSpec) -> Vec<(&'static str, Value<'static>)>
     ];
     match &unit.main {
         MainProcess::Command => properties.push(("Type", text("exec"))),
+        MainProcess::Notifies => properties.push(("Type", text("notify"))),
         MainProcess::Named { pid_file } => {
             properties.push(("Type", text("forking")));
             properties.push(("PIDFile", text(&pid_file.to_string_lossy())));

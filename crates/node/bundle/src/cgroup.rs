@@ -1,9 +1,9 @@
-//! The kernel's groups, as far as the OCI runtime has to be told about them.
+//! The kernel's groups below a unit's.
 //!
-//! The unit's group is delegated to the OCI runtime, which makes one group below it (`container`), sets its limits, and is the
-//! only one to do so. On cgroup v2 a group with limits for its children holds no processes itself, so the unit's command
-//! first moves into a leaf (`runtime`) beside it. With v1 controllers the OCI runtime makes the same path in every one of
-//! them; what it leaves of that path there, nobody else knows of, so it is removed here.
+//! The unit's group is delegated to whoever sets the instance's limits: one group below it (`container`), one writer. On
+//! cgroup v2 a group with limits for its children holds no processes itself, so the unit's command first moves into a
+//! leaf (`runtime`) beside it, or into the instance's own. With v1 controllers the same path is made in every one of them;
+//! what is left of that path there, nobody else knows of, so it is removed here.
 
 use std::fs;
 use std::io;
@@ -40,11 +40,11 @@ impl CgroupLayout {
 
 /// The group of a unit, from the root of its tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct UnitGroup(String);
+pub struct UnitGroup(String);
 
 impl UnitGroup {
     /// That of this process, which is a unit's command.
-    pub(crate) fn own() -> io::Result<Self> {
+    pub fn own() -> io::Result<Self> {
         let own = fs::read_to_string("/proc/self/cgroup")?;
         let group =
             own_group(&own).ok_or_else(|| io::Error::other("no group that names the unit"))?;
@@ -52,23 +52,27 @@ impl UnitGroup {
     }
 
     /// As it was noted.
-    pub(crate) fn noted(path: &str) -> Option<Self> {
+    #[must_use]
+    pub fn noted(path: &str) -> Option<Self> {
         let is_path =
             path.starts_with('/') && path.len() > 1 && !path.split('/').any(|part| part == "..");
         is_path.then(|| Self(path.to_owned()))
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    /// Its path.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What the OCI runtime is told.
-    pub(crate) fn container(&self) -> String {
+    /// The instance's group, from the root of the tree.
+    #[must_use]
+    pub fn container(&self) -> String {
         format!("{}/{CONTAINER_LEAF}", self.0.trim_end_matches('/'))
     }
 
     /// Moves this process aside, where it would be in the way.
-    pub(crate) fn make_room(&self) -> io::Result<()> {
+    pub fn make_room(&self) -> io::Result<()> {
         if CgroupLayout::detect() == CgroupLayout::Legacy {
             return Ok(());
         }
@@ -81,21 +85,31 @@ impl UnitGroup {
         fs::write(leaf.join("cgroup.procs"), "0")
     }
 
-    /// Where the kernel counts what it killed in the instance for want of memory.
-    pub(crate) fn memory_events(&self) -> io::Result<Option<PathBuf>> {
-        if CgroupLayout::detect() == CgroupLayout::Unified {
-            return Ok(Some(
-                below(Path::new(TREE), &self.container()).join("memory.events"),
-            ));
-        }
+    /// The folder of the instance's group in the v2 tree.
+    #[must_use]
+    pub fn unified_folder(&self) -> PathBuf {
+        below(Path::new(TREE), &self.container())
+    }
+
+    /// The folder of the instance's group in the tree of a v1 controller, if the machine has that.
+    pub fn legacy_folder(&self, controller: &str) -> io::Result<Option<PathBuf>> {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-        let memory = legacy_trees(&mounts)
-            .find(|(_, options)| options.split(',').any(|name| name == "memory"));
-        Ok(memory.map(|(tree, _)| below(tree, &self.container()).join("memory.oom_control")))
+        let mut trees = legacy_trees(&mounts);
+        let found = trees.find(|(_, options)| options.split(',').any(|name| name == controller));
+        Ok(found.map(|(tree, _)| below(tree, &self.container())))
+    }
+
+    /// Where the kernel counts what it killed in the instance for want of memory.
+    pub fn memory_events(&self) -> io::Result<Option<PathBuf>> {
+        if CgroupLayout::detect() == CgroupLayout::Unified {
+            return Ok(Some(self.unified_folder().join("memory.events")));
+        }
+        let folder = self.legacy_folder("memory")?;
+        Ok(folder.map(|folder| folder.join("memory.oom_control")))
     }
 
     /// Removes what is left of it in trees of v1, where the init system does not look. Groups in use stay.
-    pub(crate) fn remove_legacy(&self) {
+    pub fn remove_legacy(&self) {
         if CgroupLayout::detect() == CgroupLayout::Unified {
             return;
         }

@@ -1,0 +1,29 @@
+//! Native programs, driven by [`muster_bundle::testing`].
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use muster_bundle::testing::{Driven, drive, info};
+use muster_runtime_native::{NativeConfig, Natives, UNIT_PREFIX};
+use muster_unit_runner::{InitSystem, detect};
+
+const FOLDER: &str = "/run/muster/native";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let config = NativeConfig {
+        info: info("native"),
+        folder: FOLDER.into(),
+        unit_program: PathBuf::from("/usr/local/lib/muster-native-exec"),
+        beside: None,
+        strict: std::env::var_os("DRIVER_STRICT").is_some(),
+    };
+    let runner = detect(&InitSystem::Detect).expect("an init system");
+    let runtime = Natives::runtime(config, runner);
+    drive(Driven {
+        runtime: &runtime,
+        folder: Path::new(FOLDER),
+        prefix: UNIT_PREFIX,
+    })
+    .await
+}

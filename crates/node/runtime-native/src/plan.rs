@@ -1,0 +1,229 @@
+//! What a sandbox is to be, decided before anything is done. Pure: an instance and facts about the host in, a plan out.
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+
+use muster_bundle::{environment, etc};
+use muster_runtime::InstanceSpec;
+use serde::{Deserialize, Serialize};
+
+/// Of `/tmp` in bytes, where the item says nothing.
+const TMP_SIZE: u64 = 64 << 20;
+/// Open files of a process, where the item says nothing.
+const OPEN_FILES: u64 = 1_024;
+/// In microseconds: the time in which CPU use is measured.
+pub(crate) const CPU_PERIOD: u64 = 100_000;
+/// In microseconds: less than this of a period is not a share but a stop.
+const LEAST_QUOTA: u64 = 1_000;
+
+/// What has to be known about the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// How many processors it has.
+    pub cores: u64,
+    /// How much they can do together; unknown if absent.
+    pub max_dmips: Option<u64>,
+    /// Groups of the host by name.
+    pub groups: HashMap<String, u32>,
+    /// Folders of the host that programs see beside their image.
+    pub beside: Vec<PathBuf>,
+}
+
+/// Why an instance cannot be run natively here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The image names no program.
+    #[error("its image names no program to run: set an entrypoint or cmd")]
+    NoCommand,
+    /// Only containers have capabilities.
+    #[error("it asks for {0}, which the native runtime never gives")]
+    Capability(String),
+    /// Only containers have kernel settings.
+    #[error("it asks for the kernel setting {0}, which the native runtime does not set")]
+    Sysctl(String),
+    /// A CPU limit in DMIPS, and nobody knows how many the node has.
+    #[error(
+        "it has a CPU limit of {0} DMIPS, and it is not known how many this node has: set its maxDMIPS"
+    )]
+    UnknownDmips(u64),
+    /// Something is to be mounted at a place that is none.
+    #[error("something is to be mounted at {}, which is no absolute path without `..`", .0.display())]
+    BadTarget(PathBuf),
+    /// A group that the host does not have.
+    #[error("resource {resource} needs the group {group}, which this machine does not have")]
+    UnknownGroup {
+        /// The resource.
+        resource: String,
+        /// The group.
+        group: String,
+    },
+}
+
+/// A sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The program and its arguments.
+    pub args: Vec<String>,
+    /// `NAME=value`.
+    pub env: Vec<String>,
+    /// Where it starts.
+    pub cwd: PathBuf,
+    /// The name that it sees as its host's.
+    pub hostname: String,
+    /// Who it runs as.
+    pub uid: u32,
+    /// Who it runs as.
+    pub gid: u32,
+    /// Further groups.
+    pub groups: Vec<u32>,
+    /// The image's layers, the lowest first.
+    pub layers: Vec<PathBuf>,
+    /// Folders of the host below the image's own of the same name.
+    pub beside: Vec<PathBuf>,
+    /// Files and folders of the host at places of its own.
+    pub binds: Vec<Bind>,
+    /// Its network namespace; an empty one if absent.
+    pub network: Option<PathBuf>,
+    /// Bytes of `/tmp`.
+    pub tmp_size: u64,
+    /// Open files of a process.
+    pub open_files: u64,
+    /// What its cgroup is held to.
+    pub limits: Limits,
+}
+
+/// A file or folder of the host in the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// On the host.
+    pub source: PathBuf,
+    /// In the sandbox.
+    pub target: PathBuf,
+    /// It cannot be written to.
+    pub read_only: bool,
+    /// It is a device, and can be used as one.
+    pub is_device: bool,
+}
+
+/// What a cgroup is held to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Bytes.
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u64>,
+    /// Microseconds of each period.
+    pub cpu_quota: Option<u64>,
+}
+
+/// The sandbox of an instance whose folder is `folder`.
+pub fn plan(instance: &InstanceSpec, host: &HostFacts, folder: &Path) -> Result<Plan, PlanError> {
+    let item = &instance.item_config;
+    let args: Vec<String> = instance.image_config.command().map(str::to_owned).collect();
+    if args.is_empty() {
+        return Err(PlanError::NoCommand);
+    }
+    if let Some(asked) = item.sandbox.capabilities.first() {
+        return Err(PlanError::Capability(asked.clone()));
+    }
+    if let Some(asked) = item.sysctl.keys().next() {
+        return Err(PlanError::Sysctl(asked.clone()));
+    }
+    let is_limited = !item.skip_resource_limits;
+    let tmp_size = item.quotas.tmp_limit.filter(|_| is_limited);
+    let open_files = item.quotas.no_file_limit.filter(|_| is_limited);
+    Ok(Plan {
+        args,
+        env: environment::variables(instance),
+        cwd: PathBuf::from(&instance.image_config.working_dir),
+        hostname: etc::hostname(instance),
+        uid: instance.info.uid.as_raw(),
+        gid: instance.info.gid.as_raw(),
+        groups: groups(instance, host)?,
+        layers: instance.image.layers.clone(),
+        beside: host.beside.clone(),
+        binds: binds(instance, folder)?,
+        network: instance
+            .network
+            .as_ref()
+            .map(|network| network.namespace.clone()),
+        tmp_size: tmp_size.unwrap_or(TMP_SIZE),
+        open_files: open_files.unwrap_or(OPEN_FILES),
+        limits: limits(instance, host)?,
+    })
+}
+
+fn groups(instance: &InstanceSpec, host: &HostFacts) -> Result<Vec<u32>, PlanError> {
+    let mut gids = Vec::new();
+    for resource in &instance.resources {
+        for group in &resource.groups {
+            let unknown = || PlanError::UnknownGroup {
+                resource: resource.name.clone(),
+                group: group.clone(),
+            };
+            gids.push(*host.groups.get(group).ok_or_else(unknown)?);
+        }
+    }
+    gids.sort_unstable();
+    gids.dedup();
+    Ok(gids)
+}
+
+fn limits(instance: &InstanceSpec, host: &HostFacts) -> Result<Limits, PlanError> {
+    let item = &instance.item_config;
+    if item.skip_resource_limits {
+        return Ok(Limits::default());
+    }
+    let share = |dmips: u64| {
+        let all = host.max_dmips.filter(|all| *all > 0);
+        let all = u128::from(all.ok_or(PlanError::UnknownDmips(dmips))?);
+        let period = u128::from(CPU_PERIOD) * u128::from(host.cores.max(1));
+        let quota = (u128::from(dmips) * period / all).min(period);
+        Ok(u64::try_from(quota).unwrap_or(u64::MAX).max(LEAST_QUOTA))
+    };
+    Ok(Limits {
+        memory: item.quotas.ram_limit,
+        pids: item.quotas.pids_limit,
+        cpu_quota: item.quotas.cpu_dmips_limit.map(share).transpose()?,
+    })
+}
+
+fn binds(instance: &InstanceSpec, folder: &Path) -> Result<Vec<Bind>, PlanError> {
+    let bind = |source: &Path, target: &Path, read_only: bool, is_device: bool| {
+        let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+        if !target.has_root() || !target.components().all(plain) || target == Path::new("/") {
+            return Err(PlanError::BadTarget(target.to_owned()));
+        }
+        Ok(Bind {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            read_only,
+            is_device,
+        })
+    };
+    let mut binds = Vec::new();
+    for (file, _) in etc::files(instance) {
+        binds.push(bind(
+            &folder.join(file),
+            &Path::new("/etc").join(file),
+            true,
+            false,
+        )?);
+    }
+    for resource in &instance.resources {
+        for (source, target, read_only) in &resource.mounts {
+            binds.push(bind(source, target, *read_only, false)?);
+        }
+        for (source, target) in &resource.devices {
+            binds.push(bind(source, target, false, true)?);
+        }
+    }
+    if let Some(state) = &instance.state_file {
+        binds.push(bind(state, Path::new("/state.dat"), false, false)?);
+    }
+    if let Some(storage) = &instance.storage {
+        binds.push(bind(storage, Path::new("/storage"), false, false)?);
+    }
+    Ok(binds)
+}

@@ -1,0 +1,4 @@
+//! Native programs as they really run: in machines of the lab, on `muster-core`.
+
+mod machine;
+mod unprivileged;
