@@ -200,11 +200,11 @@ fn a_forked_process_has_sessions_of_its_own() {
             if child == 0 {
                 let signer = key.choose_scheme(&[EC_SCHEME]);
                 let signed = signer.is_some_and(|signer| signer.sign(b"message").is_ok());
-                // SAFETY: ends the process; nothing is read or written.
                 #[expect(
                     unsafe_code,
                     reason = "a forked test must not run the harness to its end"
                 )]
+                // SAFETY: ends the process; nothing is read or written.
                 unsafe {
                     libc::_exit(i32::from(!signed))
                 }
