@@ -1,10 +1,12 @@
 //! Standard output, standard error and the exit code.
 
+use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use tonic::Status;
 
 use crate::cli::{Output, When};
 use crate::error::CommandError;
@@ -72,6 +74,21 @@ impl Table {
             rows: rows
                 .map(|(name, value)| vec![format!("{name}:"), value])
                 .collect(),
+        }
+    }
+
+    /// Several such things, with empty lines between them.
+    pub(crate) fn things(things: impl IntoIterator<Item = Self>) -> Self {
+        let mut rows = Vec::new();
+        for thing in things {
+            if !rows.is_empty() {
+                rows.push(Vec::new());
+            }
+            rows.extend(thing.rows);
+        }
+        Self {
+            header: Vec::new(),
+            rows,
         }
     }
 
@@ -219,12 +236,12 @@ impl Console {
 }
 
 /// An error and its causes on one line. A cause that the text before it already says is not said again.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = words(error);
     let mut cause = error.source();
     while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.ends_with(&said) {
+        let said = words(error);
+        if !text.contains(&said) {
             text = format!("{text}: {said}");
         }
         cause = error.source();
@@ -235,6 +252,16 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         false => character,
     };
     text.chars().map(printable).collect()
+}
+
+/// What an error says. A status of gRPC prints its causes for programmers; they follow in the chain anyway.
+fn words(error: &(dyn Error + 'static)) -> String {
+    let boxed = error.downcast_ref::<Box<Status>>().map(Box::as_ref);
+    match boxed.or_else(|| error.downcast_ref()) {
+        Some(status) if status.message().is_empty() => status.code().description().to_owned(),
+        Some(status) => status.message().to_owned(),
+        None => error.to_string(),
+    }
 }
 
 /// The answer cannot be printed; the console knows why.
@@ -275,12 +302,33 @@ mod tests {
     }
 
     #[test]
+    fn what_a_peer_refuses_is_said_in_its_own_words() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("PauseNode(n1) failed")]
+        struct Failed(#[source] Box<Status>);
+
+        let refused = Failed(Box::new(Status::permission_denied("only an operator may")));
+        assert_eq!(
+            chain(&refused),
+            "PauseNode(n1) failed: only an operator may"
+        );
+        let wordless = Failed(Box::new(Status::unimplemented("")));
+        assert_eq!(
+            chain(&wordless),
+            "PauseNode(n1) failed: Operation is not implemented or not supported"
+        );
+    }
+
+    #[test]
     fn facts_without_a_value_are_left_out() {
         let table = Table::facts([
             ("Name", "n1".to_owned()),
             ("Title", String::new()),
             ("State", "paused".to_owned()),
         ]);
-        assert_eq!(table.render(str::to_owned), "Name:   n1\nState:  paused\n");
+        let text = "Name:   n1\nState:  paused\n";
+        assert_eq!(table.render(str::to_owned), text);
+        let both = Table::things([table, Table::facts([("X", "y".to_owned())])]);
+        assert_eq!(both.render(str::to_owned), format!("{text}\nX:      y\n"));
     }
 }

@@ -89,6 +89,7 @@ impl PkiCommandError {
             )
             | Self::Exists { .. }
             | Self::Foreign { .. }
+            | Self::Revoke(RevokeCertError::IsIntermediate { .. })
             | Self::Issue(
                 IssueCertError::OtherSystem { .. }
                 | IssueCertError::Revoked { .. }

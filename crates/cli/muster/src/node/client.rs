@@ -38,7 +38,7 @@ pub(crate) enum ConnectError {
     Insecure(#[source] NoReasonError),
     #[error(transparent)]
     Address(TargetError),
-    #[error("cannot reach the identity manager at {}; is muster-iam running, and may you use its socket?", path.display())]
+    #[error("cannot reach the identity manager at {} (is muster-iam running, and may you use its socket?)", path.display())]
     Socket {
         path: PathBuf,
         #[source]

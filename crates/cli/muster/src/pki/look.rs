@@ -230,14 +230,7 @@ struct Content(Vec<Shown>);
 
 impl Answer for Content {
     fn table(&self) -> Table {
-        let mut facts = Vec::new();
-        for shown in &self.0 {
-            if !facts.is_empty() {
-                facts.push(("", " ".to_owned()));
-            }
-            facts.extend(shown.facts());
-        }
-        Table::facts(facts)
+        Table::things(self.0.iter().map(|shown| Table::facts(shown.facts())))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -295,6 +295,35 @@ fn exposed_keys_and_damaged_records_stop_everything() {
 }
 
 #[test]
+fn a_disk_that_is_full_hands_nothing_out_and_loses_nothing() {
+    let site = Site::new();
+    let before = site.text("pki/record.jsonl");
+    // Files end at 1024 bytes: the next line of the record is torn, as on a full disk.
+    assert!((620..1000).contains(&before.len()), "{}", before.len());
+    let limited = "trap '' XFSZ; ulimit -f 1; exec \"$0\" pki issue --node n1 --role sm";
+    let mut command = Command::new("/bin/bash");
+    command
+        .args(["-c", limited, env!("CARGO_BIN_EXE_muster")])
+        .current_dir(site.path(""))
+        .env("MUSTER_PKI_DIR", site.path("pki"));
+    run(&mut command).refused(1, &["cannot add to the record", "File too large"]);
+    assert!(!site.path("n1-sm.crt.pem").exists() && !site.path("n1-sm.key.pem").exists());
+    let torn = site.text("pki/record.jsonl");
+    assert!(
+        torn.len() > before.len() && torn.starts_with(&before),
+        "the end is torn"
+    );
+    let listed = site.run(&["pki", "list", "-o", "json"]).json();
+    assert_eq!(listed.as_array().map(Vec::len), Some(0));
+    site.run(&["pki", "issue", "--node", "n1", "--role", "sm"])
+        .ok();
+    assert_eq!(
+        site.text("pki/record.jsonl").lines().count(),
+        before.lines().count() + 1
+    );
+}
+
+#[test]
 fn many_processes_issue_at_once() {
     let site = Site::new();
     let children: Vec<_> = (0..8)
@@ -331,7 +360,7 @@ fn other_tools_agree_about_certificates_and_lists() {
     ])
     .ok();
     let verify = || {
-        run(std::process::Command::new("openssl")
+        run(Command::new("openssl")
             .args([
                 "verify",
                 "-CAfile",
@@ -380,4 +409,13 @@ fn tables_are_for_people() {
         .ok()
         .stdout;
     assert_eq!(shown, "Private key:  (not shown)\n");
+    let shown = site
+        .run(&["pki", "show", "desk-operator.crt.pem"])
+        .ok()
+        .stdout;
+    let blank = shown.lines().filter(|line| line.is_empty()).count();
+    assert_eq!(
+        blank, 1,
+        "two certificates with a line between them: {shown}"
+    );
 }

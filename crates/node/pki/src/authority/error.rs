@@ -237,7 +237,9 @@ pub enum RevokeCertError {
         serial: Serial,
     },
     /// The intermediate is replaced, not just revoked.
-    #[error("certificate {serial} is an intermediate's: replace the intermediate instead")]
+    #[error(
+        "certificate {serial} is the intermediate's, which is not just revoked but replaced (muster pki revoke --intermediate)"
+    )]
     IsIntermediate {
         /// The number.
         serial: Serial,
