@@ -247,6 +247,8 @@ impl Driver {
                 },
                 Some(done) = self.actions.join_next() => match done {
                     Ok(event) => event,
+                    // Its end will never be told: better to begin anew than to wait for it for ever.
+                    Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                     // Only fetches are ended from outside, and nobody waits for those.
                     Err(_) => continue,
                 },

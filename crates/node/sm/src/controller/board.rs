@@ -1,0 +1,58 @@
+//! The last status of every instance, for the beginning of each stream.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use muster_api::domain::{InstanceIdent, InstanceState, InstanceStatus};
+use muster_launcher::{Report, Reports};
+use muster_rpc::{SendError, StreamHandle};
+
+use super::protocol::{self, SmProtocol};
+
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    statuses: Mutex<BTreeMap<InstanceIdent, InstanceStatus>>,
+}
+
+impl Board {
+    pub(super) fn all(&self) -> Vec<InstanceStatus> {
+        let statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
+        statuses.values().cloned().collect()
+    }
+
+    fn note(&self, report: &Report) {
+        let mut statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
+        match report {
+            Report::Settled(all) => {
+                let all = all.iter().map(|it| (it.instance.clone(), it.clone()));
+                *statuses = all.collect();
+            }
+            Report::Changed(changed) => {
+                for status in changed {
+                    // What is gone is said once, and belongs to no later picture.
+                    if status.state == InstanceState::Inactive && status.error.is_none() {
+                        statuses.remove(&status.instance);
+                    } else {
+                        statuses.insert(status.instance.clone(), status.clone());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Passes on what the launcher says. A report that finds no stream is not lost: the next stream begins with all of it.
+pub(super) async fn run(board: Arc<Board>, reports: Reports, stream: StreamHandle<SmProtocol>) {
+    while let Some(report) = reports.next().await {
+        board.note(&report);
+        let message = match report {
+            Report::Changed(changed) => protocol::changed(changed),
+            Report::Settled(all) => protocol::all(all),
+        };
+        match stream.send(&message).await {
+            Ok(()) => {}
+            Err(SendError::Stopped) => return,
+            Err(error) => tracing::error!(%error, "cannot tell the controller about instances"),
+        }
+    }
+}

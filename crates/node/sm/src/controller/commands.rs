@@ -1,0 +1,210 @@
+//! What the controller asks for, one after the other.
+
+use std::sync::Arc;
+
+use muster_api::domain::{
+    AosCode, AosError, ConnectionState, InstanceIdent, InstanceInfo, InstanceState, InstanceStatus,
+};
+use muster_api::servicemanager::v5 as wire;
+use muster_rpc::link::Epoch;
+use muster_rpc::{LinkStatus, Received, StreamHandle, StreamIncoming};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use wire::sm_incoming_messages::SmIncomingMessage as In;
+
+use super::Services;
+use super::protocol::{self, SmProtocol};
+use crate::seams::LogRequest;
+
+/// Requests for logs that are worked on at a time; more wait.
+const LOG_REQUESTS: usize = 4;
+/// Requests for logs that wait; more are refused.
+const LOG_QUEUE: usize = 64;
+/// Parts of a log that wait for the stream.
+const LOG_PARTS: usize = 2;
+
+pub(super) struct Commands {
+    services: Services,
+    stream: StreamHandle<SmProtocol>,
+    cloud: watch::Sender<ConnectionState>,
+    log_turns: Arc<Semaphore>,
+    /// End with the stream that asked for them.
+    logs: JoinSet<()>,
+    logs_of: Option<Epoch>,
+}
+
+impl Commands {
+    pub(super) fn new(
+        services: Services,
+        stream: StreamHandle<SmProtocol>,
+        cloud: watch::Sender<ConnectionState>,
+    ) -> Self {
+        Self {
+            services,
+            stream,
+            cloud,
+            log_turns: Arc::new(Semaphore::new(LOG_REQUESTS)),
+            logs: JoinSet::new(),
+            logs_of: None,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut incoming: StreamIncoming<SmProtocol>) {
+        let mut link = self.stream.status();
+        loop {
+            tokio::select! {
+                received = incoming.recv() => match received {
+                    Some(received) => self.carry_out(received).await,
+                    None => return,
+                },
+                changed = link.changed() => {
+                    let connected = *link.borrow_and_update() == LinkStatus::Connected;
+                    if changed.is_err() {
+                        return;
+                    }
+                    if !connected {
+                        self.logs.abort_all();
+                        self.cloud_is(ConnectionState::Disconnected).await;
+                    }
+                }
+                Some(_) = self.logs.join_next() => {}
+            }
+        }
+    }
+
+    async fn cloud_is(&self, state: ConnectionState) {
+        let changed = self
+            .cloud
+            .send_if_modified(|old| std::mem::replace(old, state) != state);
+        if changed {
+            let connected = state == ConnectionState::Connected;
+            tracing::info!(connected, "the connection to the cloud changed");
+            // The launcher ends with the daemon, and the link with it.
+            let _ = self.services.launcher.controller(connected).await;
+        }
+    }
+
+    async fn carry_out(&mut self, received: Received<wire::SmIncomingMessages>) {
+        let stream = received.stream;
+        let Some(command) = received.message.sm_incoming_message else {
+            tracing::warn!("the controller sent a command that this version does not know");
+            return;
+        };
+        match command {
+            In::UpdateInstances(update) => self.update(update).await,
+            In::ConnectionStatus(status) => match ConnectionState::try_from(status.cloud_status) {
+                Ok(state) => self.cloud_is(state).await,
+                Err(error) => tracing::warn!(%error, "the controller sent no connection state"),
+            },
+            In::UpdateNetworks(networks) => self.services.networks.update(networks).await,
+            In::GetNodeConfigStatus(_) => {
+                let status = self.services.node_config.status().await;
+                self.reply(stream, protocol::node_config(status)).await;
+            }
+            In::CheckNodeConfig(it) => {
+                let status = self.services.node_config.check(it.version, it.node_config);
+                self.reply(stream, protocol::node_config(status.await))
+                    .await;
+            }
+            In::SetNodeConfig(it) => {
+                let status = self.services.node_config.set(it.version, it.node_config);
+                self.reply(stream, protocol::node_config(status.await))
+                    .await;
+            }
+            In::GetAverageMonitoring(_) => {
+                let average = self.services.monitoring.average().await;
+                self.reply(stream, protocol::average(average)).await;
+            }
+            In::SystemLogRequest(it) => self.collect(stream, LogRequest::System(it)).await,
+            In::InstanceLogRequest(it) => self.collect(stream, LogRequest::Instance(it)).await,
+            In::InstanceCrashLogRequest(it) => self.collect(stream, LogRequest::Crash(it)).await,
+        }
+    }
+
+    async fn reply(&self, stream: Epoch, message: wire::SmOutgoingMessages) {
+        if let Err(error) = self.stream.reply(stream, &message).await {
+            tracing::warn!(%error, "cannot answer the controller");
+        }
+    }
+
+    /// Each instance stands for itself: one that makes no sense is reported, the others run.
+    async fn update(&self, update: wire::UpdateInstances) {
+        let mut wanted = Vec::with_capacity(update.start_instances.len());
+        let mut refused = Vec::new();
+        for instance in update.start_instances {
+            let (ident, version) = (instance.instance.clone(), instance.version.clone());
+            match InstanceInfo::try_from(instance) {
+                Ok(info) => wanted.push(info),
+                Err(error) => {
+                    tracing::error!(%error, "the controller wants an instance that cannot be");
+                    let ident = ident.and_then(|ident| InstanceIdent::try_from(ident).ok());
+                    refused.extend(ident.map(|ident| refusal(ident, version, &error)));
+                }
+            }
+        }
+        tracing::info!(
+            wanted = wanted.len(),
+            refused = refused.len(),
+            "new set of instances"
+        );
+        if self.services.launcher.update(wanted).await.is_err() {
+            tracing::error!("the launcher has ended; the set of instances is not taken");
+        }
+        if !refused.is_empty()
+            && let Err(error) = self.stream.send(&protocol::changed(refused)).await
+        {
+            tracing::warn!(%error, "cannot refuse instances");
+        }
+    }
+
+    async fn collect(&mut self, stream: Epoch, request: LogRequest) {
+        if self.logs_of != Some(stream) {
+            self.logs.abort_all();
+            self.logs_of = Some(stream);
+        }
+        if self.logs.len() >= LOG_QUEUE {
+            let busy = AosError::new(AosCode::Failed, "too many requests for logs wait already");
+            let part = wire::LogData {
+                correlation_id: request.correlation_id().to_owned(),
+                part_count: 1,
+                part: 1,
+                status: "error".into(),
+                error: Some(busy.into()),
+                ..wire::LogData::default()
+            };
+            self.reply(stream, protocol::log(part)).await;
+            return;
+        }
+        let (logs, turns) = (Arc::clone(&self.services.logs), Arc::clone(&self.log_turns));
+        let handle = self.stream.clone();
+        self.logs.spawn(async move {
+            // The semaphore is never closed.
+            let _turn = turns.acquire_owned().await;
+            let (parts_in, mut parts) = mpsc::channel(LOG_PARTS);
+            let pass_on = async {
+                while let Some(part) = parts.recv().await {
+                    if handle.reply(stream, &protocol::log(part)).await.is_err() {
+                        return;
+                    }
+                }
+            };
+            tokio::join!(logs.collect(request, parts_in), pass_on);
+        });
+    }
+}
+
+fn refusal(
+    instance: InstanceIdent,
+    version: String,
+    error: &dyn std::fmt::Display,
+) -> InstanceStatus {
+    InstanceStatus {
+        instance,
+        version,
+        runtime_id: None,
+        manifest_digest: None,
+        env_vars: Vec::new(),
+        state: InstanceState::Failed,
+        error: Some(AosError::new(AosCode::InvalidArgument, error.to_string())),
+    }
+}

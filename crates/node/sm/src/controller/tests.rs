@@ -1,0 +1,329 @@
+//! The link against a controller of the generated server code.
+
+use std::time::Duration;
+
+use futures_util::Stream;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use muster_api::common::v2 as common;
+use muster_launcher::seams::Absent as NoPart;
+use muster_launcher::{Limits, Parts, SCHEMA};
+use muster_rpc::Target;
+use muster_rpc::server::{RunningServer, ServerBuilder, ServerConfig};
+use muster_store::{OnDamage, Store, StoreConfig};
+use muster_tls::{ClientOptions, ClientTls, Insecure, ServerOptions, ServerTls};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tonic::{Request, Response, Status, Streaming};
+use wire::sm_incoming_messages::SmIncomingMessage as In;
+use wire::sm_outgoing_messages::SmOutgoingMessage as Out;
+use wire::sm_service_server::{SmService, SmServiceServer};
+
+use super::*;
+use crate::seams::Absent;
+
+const TIME: Duration = Duration::from_secs(20);
+
+/// One stream of a node, from the controller's side.
+struct Node {
+    commands: mpsc::Sender<Result<wire::SmIncomingMessages, Status>>,
+    messages: Streaming<wire::SmOutgoingMessages>,
+}
+
+impl Node {
+    async fn next(&mut self) -> Out {
+        let message = tokio::time::timeout(TIME, self.messages.next()).await;
+        let message = message
+            .expect("a message in time")
+            .expect("the stream lives");
+        message
+            .expect("a message")
+            .sm_outgoing_message
+            .expect("one of the known")
+    }
+
+    async fn command(&self, command: In) {
+        let message = wire::SmIncomingMessages {
+            sm_incoming_message: Some(command),
+        };
+        self.commands
+            .send(Ok(message))
+            .await
+            .expect("the stream lives");
+    }
+}
+
+#[derive(Clone)]
+struct Controller {
+    nodes: mpsc::Sender<Node>,
+}
+
+#[tonic::async_trait]
+impl SmService for Controller {
+    type RegisterSMStream = BoxStream<'static, Result<wire::SmIncomingMessages, Status>>;
+
+    async fn register_sm(
+        &self,
+        request: Request<Streaming<wire::SmOutgoingMessages>>,
+    ) -> Result<Response<Self::RegisterSMStream>, Status> {
+        let (commands, queue) = mpsc::channel(8);
+        let messages = request.into_inner();
+        let node = Node { commands, messages };
+        self.nodes
+            .send(node)
+            .await
+            .map_err(|_| Status::aborted("over"))?;
+        Ok(Response::new(receiver_stream(queue).boxed()))
+    }
+
+    async fn get_blobs_infos(
+        &self,
+        _: Request<wire::BlobsInfosRequest>,
+    ) -> Result<Response<wire::BlobsInfos>, Status> {
+        Err(Status::internal("no blobs here"))
+    }
+}
+
+fn receiver_stream<T: Send + 'static>(queue: mpsc::Receiver<T>) -> impl Stream<Item = T> + Send {
+    futures_util::stream::unfold(queue, |mut queue| async {
+        let item = queue.recv().await?;
+        Some((item, queue))
+    })
+}
+
+struct Rig {
+    link: ControllerLink,
+    nodes: mpsc::Receiver<Node>,
+    server: RunningServer,
+    _folder: TempDir,
+}
+
+/// A service manager without runtimes: every instance fails, which is all that the link needs.
+async fn rig() -> Rig {
+    let folder = tempfile::tempdir().unwrap();
+    let config = StoreConfig::new(folder.path().join("sm.db"), "test", OnDamage::Refuse);
+    let store = Store::open(&config.schema(&SCHEMA)).unwrap().store;
+    let parts = Parts {
+        store,
+        runtimes: Vec::new(),
+        images: Arc::new(NoImages),
+        permissions: Arc::new(NoPart),
+        network: Arc::new(NoPart),
+        resources: Arc::new(NoPart),
+        state_folder: folder.path().join("state"),
+        storage_folder: folder.path().join("storage"),
+    };
+    let (launcher, reports, task) = Launcher::start(parts, Limits::default()).await.unwrap();
+    tokio::spawn(task);
+    let services = Services {
+        launcher,
+        node_config: Arc::new(Absent),
+        monitoring: Arc::new(Absent),
+        logs: Arc::new(Absent),
+        networks: Arc::new(Absent),
+    };
+    let (nodes_in, nodes) = mpsc::channel(4);
+    let why = Insecure::because("a test of the link alone").unwrap();
+    let tls = ServerTls::insecure(why.clone(), ServerOptions::default());
+    let server = ServerBuilder::new(ServerConfig::default(), muster_api::FILE_DESCRIPTOR_SET)
+        .service(SmServiceServer::new(Controller { nodes: nodes_in }))
+        .start("127.0.0.1:0".parse().unwrap(), &tls)
+        .await
+        .unwrap();
+    let client = ClientTls::insecure(&why, ClientOptions::default());
+    let target = Target::new(client, &server.address().to_string()).unwrap();
+    let info = SmInfo {
+        node_id: "node-1".parse().unwrap(),
+        runtimes: Vec::new(),
+        resources: Vec::new(),
+    };
+    let link = ControllerLink::start(target, StreamConfig::default(), info, services, reports);
+    Rig {
+        link,
+        nodes,
+        server,
+        _folder: folder,
+    }
+}
+
+#[derive(Debug)]
+struct NoImages;
+
+impl muster_launcher::seams::Images for NoImages {
+    fn install(
+        &self,
+        _: muster_api::domain::Digest,
+    ) -> futures_util::future::BoxFuture<
+        '_,
+        Result<muster_launcher::seams::InstalledImage, muster_launcher::seams::SeamError>,
+    > {
+        unreachable!("there is no runtime to install for")
+    }
+
+    fn keep(&self, _: std::collections::BTreeSet<muster_api::domain::Digest>) {}
+}
+
+fn instance(item: &str) -> wire::InstanceInfo {
+    wire::InstanceInfo {
+        instance: Some(common::InstanceIdent {
+            item_id: item.into(),
+            subject_id: "subject".into(),
+            ..Default::default()
+        }),
+        version: "1.0.0".into(),
+        manifest_digest: format!("sha256:{}", "0".repeat(64)),
+        runtime_id: "nowhere".into(),
+        uid: 5000,
+        gid: 5000,
+        ..Default::default()
+    }
+}
+
+fn update(items: &[&str]) -> In {
+    In::UpdateInstances(wire::UpdateInstances {
+        start_instances: items.iter().map(|item| instance(item)).collect(),
+        stop_instances: Vec::new(),
+    })
+}
+
+/// Reads until all statuses come, and answers them as `item state`.
+async fn all_statuses(node: &mut Node) -> Vec<String> {
+    loop {
+        if let Out::NodeInstancesStatus(all) = node.next().await {
+            let text = |it: wire::InstanceStatus| {
+                format!("{} {}", it.instance.unwrap_or_default().item_id, it.state)
+            };
+            return all.instances.into_iter().map(text).collect();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_begins_with_the_node_and_all_of_its_instances() {
+    let mut rig = rig().await;
+    let mut node = rig.nodes.recv().await.expect("a node");
+    let Out::SmInfo(info) = node.next().await else {
+        panic!("the node says first who it is");
+    };
+    assert_eq!(info.node_id, "node-1");
+    assert!(matches!(node.next().await, Out::NodeInstancesStatus(_)));
+    node.command(update(&["one", "two"])).await;
+    let mut seen = all_statuses(&mut node).await;
+    while seen.is_empty() {
+        seen = all_statuses(&mut node).await;
+    }
+    assert_eq!(seen, ["one failed", "two failed"]);
+    // The stream breaks: the next one begins with the same picture.
+    drop(node);
+    let mut node = rig.nodes.recv().await.expect("it comes again");
+    assert!(matches!(node.next().await, Out::SmInfo(_)));
+    assert_eq!(all_statuses(&mut node).await, ["one failed", "two failed"]);
+    rig.link.stop().await;
+    rig.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn sets_that_come_in_a_burst_end_in_the_last_one() {
+    let mut rig = rig().await;
+    let mut node = rig.nodes.recv().await.expect("a node");
+    for number in 0..50 {
+        node.command(update(&[&format!("item{number}")])).await;
+    }
+    while all_statuses(&mut node).await != ["item49 failed"] {}
+    rig.link.stop().await;
+    rig.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_instance_that_makes_no_sense_is_refused_and_the_others_are_taken() {
+    let mut rig = rig().await;
+    let mut node = rig.nodes.recv().await.expect("a node");
+    let mut bad = instance("bad");
+    bad.manifest_digest = "rubbish".into();
+    let set = wire::UpdateInstances {
+        start_instances: vec![bad, instance("good")],
+        stop_instances: Vec::new(),
+    };
+    node.command(In::UpdateInstances(set)).await;
+    let (mut refused, mut taken) = (false, false);
+    while !(refused && taken) {
+        if let Out::UpdateInstancesStatus(changed) = node.next().await {
+            for status in changed.instances {
+                let item = status.instance.unwrap_or_default().item_id;
+                let why = status.error.unwrap_or_default();
+                if item == "bad" {
+                    assert!(why.message.contains("manifest_digest"), "{why:?}");
+                    refused = true;
+                } else if status.state == "failed" {
+                    assert!(why.message.contains("no runtime nowhere"), "{why:?}");
+                    taken = true;
+                }
+            }
+        }
+    }
+    rig.link.stop().await;
+    rig.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn every_question_is_answered_by_a_node_without_the_part_that_knows() {
+    let mut rig = rig().await;
+    let mut node = rig.nodes.recv().await.expect("a node");
+    node.command(In::GetNodeConfigStatus(wire::GetNodeConfigStatus {}))
+        .await;
+    let config = wire::SetNodeConfig {
+        node_config: "{}".into(),
+        version: "2.0.0".into(),
+    };
+    node.command(In::SetNodeConfig(config)).await;
+    node.command(In::GetAverageMonitoring(wire::GetAverageMonitoring {}))
+        .await;
+    let logs = wire::SystemLogRequest {
+        correlation_id: "7".into(),
+        ..Default::default()
+    };
+    node.command(In::SystemLogRequest(logs)).await;
+    let mut answers = Vec::new();
+    while answers.len() < 4 {
+        match node.next().await {
+            Out::NodeConfigStatus(it) => answers.push(format!("{} {}", it.state, it.version)),
+            Out::AverageMonitoring(it) => {
+                assert!(it.node_monitoring.is_none());
+                answers.push("average".into());
+            }
+            Out::Log(it) => answers.push(format!("log {} {}", it.correlation_id, it.status)),
+            _ => {}
+        }
+    }
+    answers.sort();
+    assert_eq!(
+        answers,
+        ["absent ", "average", "failed 2.0.0", "log 7 error"]
+    );
+    rig.link.stop().await;
+    rig.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_state_of_the_cloud_is_known_and_ends_with_the_stream() {
+    let mut rig = rig().await;
+    let node = rig.nodes.recv().await.expect("a node");
+    let mut cloud = rig.link.cloud();
+    let status = wire::ConnectionStatus {
+        cloud_status: wire::ConnectionEnum::Connected.into(),
+    };
+    node.command(In::ConnectionStatus(status)).await;
+    let connected = |state: &ConnectionState| *state == ConnectionState::Connected;
+    tokio::time::timeout(TIME, cloud.wait_for(connected))
+        .await
+        .unwrap()
+        .unwrap();
+    drop(node);
+    let gone = |state: &ConnectionState| *state == ConnectionState::Disconnected;
+    tokio::time::timeout(TIME, cloud.wait_for(gone))
+        .await
+        .unwrap()
+        .unwrap();
+    rig.link.stop().await;
+    rig.server.shutdown().await;
+}
