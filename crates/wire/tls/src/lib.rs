@@ -32,7 +32,7 @@
 //! # Tasks and channels
 //! | task | started by | in | out | ends |
 //! |---|---|---|---|---|
-//! | certificate watcher, one per store | [`CertStore::open`] | inotify on the files' folders, a rescan every 30 s, reload requests (bounded to 8) | [`Generation`]s on a `watch` channel | with the last clone of the store |
+//! | certificate watcher, one per store | [`CertStore::open`] | inotify on the files' folders, a rescan every 30 s unless the [source](CertSource::rescans) wants none, reload requests (bounded to 8) | [`Generation`]s on a `watch` channel | with the last clone of the store |
 //! | accept loop, one per listener | [`ServerTls::incoming`] | the listener | ready connections (bounded to 32) | when [`Incoming`] is dropped |
 //! | handshake, one per new connection, bounded | accept loop | one socket | one [`TlsIo`], or one log line | at the deadline at the latest |
 //!

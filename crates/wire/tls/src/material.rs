@@ -24,6 +24,14 @@ pub trait CertSource: fmt::Debug + Send + Sync + 'static {
 
     /// Files whose change means that [`load`](Self::load) would give something else.
     fn files(&self) -> Vec<PathBuf>;
+
+    /// Whether the files are looked at now and then without a notice of their change. Notices are
+    /// missed on network file systems and when a folder above is swapped. A daemon that must not wake
+    /// up at rest says no, and reloads when it is told to; a folder that cannot be watched is looked
+    /// at all the same.
+    fn rescans(&self) -> bool {
+        true
+    }
 }
 
 /// Why certificates could not be loaded. Names the file or object; never says what a key file holds.

@@ -82,6 +82,7 @@ impl CertStore {
         let mut renewal = Renewal {
             source,
             watcher,
+            unwatched: false,
             last_failure: None,
         };
         renewal.arm();
@@ -127,6 +128,8 @@ impl CertStore {
 struct Renewal {
     source: Arc<dyn CertSource>,
     watcher: Option<FolderWatch>,
+    /// Whether a folder is not watched although there is a watcher.
+    unwatched: bool,
     /// What was wrong last time, so that a lasting fault is one line and not one every [`RESCAN`].
     last_failure: Option<String>,
 }
@@ -170,9 +173,10 @@ impl Renewal {
         let Some(watcher) = &mut self.watcher else {
             return sleep(RESCAN_UNWATCHED).await;
         };
+        let rescan = self.unwatched || self.source.rescans();
         let first = tokio::select! {
             first = watcher.changed() => first,
-            () = sleep(RESCAN) => return,
+            () = sleep(RESCAN), if rescan => return,
         };
         let result = match first {
             Ok(()) => settle(watcher).await,
@@ -189,7 +193,9 @@ impl Renewal {
 
     fn arm(&mut self) {
         if let Some(watcher) = &mut self.watcher {
+            self.unwatched = false;
             for (folder, error) in watcher.arm(&self.source.files()) {
+                self.unwatched = true;
                 debug!(
                     folder = %folder.display(),
                     error = &error as &dyn StdError,
@@ -286,4 +292,67 @@ pub(crate) fn chain_words(error: &dyn StdError) -> String {
         next = cause.source();
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts how often it is read.
+    #[derive(Debug)]
+    struct Counting {
+        folder: PathBuf,
+        rescans: bool,
+        loads: Arc<AtomicUsize>,
+    }
+
+    impl CertSource for Counting {
+        fn load(&self) -> Result<CertMaterial, LoadCertError> {
+            self.loads.fetch_add(1, Ordering::SeqCst);
+            Ok(CertMaterial {
+                own: None,
+                trust: None,
+                warnings: Vec::new(),
+            })
+        }
+
+        fn files(&self) -> Vec<PathBuf> {
+            vec![self.folder.join("ca.pem")]
+        }
+
+        fn rescans(&self) -> bool {
+            self.rescans
+        }
+    }
+
+    /// Reads within ten minutes in which nothing happens.
+    async fn reads(folder: PathBuf, rescans: bool) -> usize {
+        let loads = Arc::new(AtomicUsize::new(0));
+        let source = Counting {
+            folder,
+            rescans,
+            loads: Arc::clone(&loads),
+        };
+        let store = CertStore::open(source).await.unwrap();
+        for _ in 0..600 {
+            sleep(Duration::from_secs(1)).await;
+        }
+        drop(store);
+        loads.load(Ordering::SeqCst)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_are_looked_at_without_notice_unless_the_source_wants_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(reads(folder.path().to_owned(), true).await > 10);
+        assert_eq!(reads(folder.path().to_owned(), false).await, 1);
+        let missing = folder.path().join("missing");
+        assert!(
+            reads(missing, false).await > 10,
+            "a folder that cannot be watched"
+        );
+    }
 }

@@ -222,7 +222,7 @@ fn roots_and_revocation_lists_may_stand_in_several_files() {
     );
     let both = both.with_crl(&crl);
     assert_eq!(both.load().unwrap().warnings, []);
-    assert!(both.files().ends_with(&[crl.clone()]) && both.files().contains(&ca));
+    assert!(both.files().ends_with(std::slice::from_ref(&crl)) && both.files().contains(&ca));
     std::fs::remove_file(&crl).unwrap();
     let error = both.load().unwrap_err().to_string();
     assert!(error.contains("other.crl.pem"), "{error}");
