@@ -14,6 +14,7 @@ use crate::db;
 use crate::error::MaintainError;
 use crate::folders::OnDisk;
 use crate::hash::Hasher;
+use crate::ledger::Going;
 use crate::seal::{self, Pace};
 use crate::source::BlobSource;
 use crate::store::{ImageStore, Inner};
@@ -176,7 +177,7 @@ impl Inner {
             return Ok(());
         }
         // What was collected meanwhile is not damaged but gone.
-        let Some(bytes) = self.disown(&digest, kind) else {
+        let Some((bytes, _going)) = self.disown(&digest, kind) else {
             return Ok(());
         };
         tracing::error!(%digest, ?kind, "damage found in the image store");
@@ -215,16 +216,15 @@ impl Inner {
     }
 
     /// From here on it is not there. Its size, unless it was gone already.
-    fn disown(&self, digest: &Digest, kind: Kind) -> Option<u64> {
+    fn disown(&self, digest: &Digest, kind: Kind) -> Option<(u64, Going)> {
         let mut state = self.ledger.lock();
-        match kind {
-            Kind::Blob => state.inventory.blobs.remove(digest),
-            Kind::Layer => state
-                .inventory
-                .layers
-                .remove(digest)
-                .map(|layer| layer.bytes),
-        }
+        let inventory = &mut state.inventory;
+        let bytes = match kind {
+            Kind::Blob => inventory.blobs.remove(digest)?,
+            Kind::Layer => inventory.layers.remove(digest)?.bytes,
+        };
+        let going = Going::enter(&self.ledger, &mut state, [*digest]);
+        Some((bytes, going))
     }
 }
 

@@ -203,3 +203,6 @@ pub(crate) fn forget_layer(db: &Connection, digest: &Digest) -> rusqlite::Result
     db.execute("DELETE FROM image_layers WHERE digest = ?1", [name])
         .map(drop)
 }
+
+#[cfg(test)]
+mod tests;

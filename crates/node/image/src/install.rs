@@ -63,9 +63,12 @@ impl ImageStore {
             pins: Pins::new(&self.inner.ledger),
         };
         job.pins.add(digest);
+        self.inner.ledger.until_gone(&digest).await;
         let (manifest_digest, manifest, documents) = self.fetch_manifest(&job, digest).await?;
         let mut record = record(manifest_digest, &manifest, documents)?;
         self.pin(&job, &record);
+        // What was complete stays so: a repair that fails must not keep the item from starting with what there is.
+        record.is_complete = self.is_complete(&digest, &record);
         self.record_item(digest, record.clone()).await?;
         muster_fault::hit(crate::fault::ITEM_BEGUN);
 
@@ -138,7 +141,16 @@ impl ImageStore {
         blobs.values().copied().fold(0, u64::saturating_add)
     }
 
+    fn is_complete(&self, digest: &Digest, record: &ItemRecord) -> bool {
+        let state = self.inner.ledger.lock();
+        let known = state.inventory.items.get(digest);
+        known.is_some_and(|known| known.is_complete && known.manifest == record.manifest)
+    }
+
     async fn record_item(&self, digest: Digest, item: ItemRecord) -> Result<(), InstallError> {
+        if self.inner.ledger.lock().inventory.items.get(&digest) == Some(&item) {
+            return Ok(());
+        }
         let row = item.clone();
         self.inner
             .db

@@ -1,10 +1,10 @@
 //! The inventory in memory, what is promised of the space, and who works on what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use muster_api::domain::Digest;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{Notify, OwnedMutexGuard};
 
 use crate::inventory::Inventory;
 
@@ -12,22 +12,27 @@ use crate::inventory::Inventory;
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     state: Mutex<State>,
+    /// Something that was going is gone.
+    gone: Notify,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) inventory: Inventory,
     pub(crate) reserved: u64,
+    /// No longer in the inventory, but their records and files may still be there: nobody may put them there anew yet.
+    pub(crate) going: BTreeSet<Digest>,
 }
 
 impl Ledger {
     pub(crate) fn new(inventory: Inventory) -> Self {
         let state = State {
             inventory,
-            reserved: 0,
+            ..State::default()
         };
         Self {
             state: Mutex::new(state),
+            gone: Notify::new(),
         }
     }
 
@@ -36,6 +41,53 @@ impl Ledger {
         self.state
             .lock()
             .expect("nothing that holds this lock can panic")
+    }
+}
+
+impl Ledger {
+    /// Returns when nothing of this digest is being removed any more. Whoever wants it to stay that way has pinned it before.
+    pub(crate) async fn until_gone(&self, digest: &Digest) {
+        loop {
+            // Made before the look, so that a removal that ends in between is heard of.
+            let gone = self.gone.notified();
+            if !self.lock().going.contains(digest) {
+                return;
+            }
+            gone.await;
+        }
+    }
+}
+
+/// Digests whose records and files are being removed. Entered under the same lock that took them from the inventory.
+#[derive(Debug)]
+pub(crate) struct Going {
+    ledger: Arc<Ledger>,
+    digests: Vec<Digest>,
+}
+
+impl Going {
+    pub(crate) fn enter(
+        ledger: &Arc<Ledger>,
+        state: &mut State,
+        digests: impl IntoIterator<Item = Digest>,
+    ) -> Self {
+        let digests: Vec<Digest> = digests.into_iter().collect();
+        state.going.extend(&digests);
+        Self {
+            ledger: Arc::clone(ledger),
+            digests,
+        }
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        let mut state = self.ledger.lock();
+        for digest in &self.digests {
+            state.going.remove(digest);
+        }
+        drop(state);
+        self.ledger.gone.notify_waiters();
     }
 }
 

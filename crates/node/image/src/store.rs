@@ -17,7 +17,7 @@ use crate::db;
 use crate::error::{InstallError, MaintainError, OpenImagesError};
 use crate::folders::{Folders, OnDisk};
 use crate::inventory::{GcPlan, GcRules, Inventory, gc_plan};
-use crate::ledger::{Ledger, Turns};
+use crate::ledger::{Going, Ledger, Turns};
 use crate::open::{OpenReport, reconcile};
 use crate::settings::StoreSettings;
 
@@ -183,7 +183,7 @@ impl Inner {
             partial_ttl: self.settings.partial_ttl.as_secs(),
             need,
         };
-        let plan = {
+        let (plan, _going) = {
             let mut state = self.ledger.lock();
             let plan = gc_plan(&state.inventory, &rules);
             // From here on nobody believes in it, so nobody begins to use it.
@@ -203,7 +203,16 @@ impl Inner {
             inventory
                 .quarantined
                 .retain(|digest, _| !plan.quarantined.contains(digest));
-            plan
+            let sets = [
+                &plan.items,
+                &plan.blobs,
+                &plan.layers,
+                &plan.partials,
+                &plan.quarantined,
+            ];
+            let digests: BTreeSet<Digest> = sets.into_iter().flatten().copied().collect();
+            let going = Going::enter(&self.ledger, &mut state, digests);
+            (plan, going)
         };
         if plan.is_empty() {
             return Ok(plan);

@@ -73,6 +73,7 @@ impl ImageStore {
         size: Option<u64>,
     ) -> Result<(), InstallError> {
         let turn = self.inner.turns.take(digest).await;
+        self.inner.ledger.until_gone(&digest).await;
         if self
             .inner
             .ledger
@@ -93,6 +94,7 @@ impl ImageStore {
         order: LayerOrder,
     ) -> Result<(), InstallError> {
         let turn = self.inner.turns.take(order.digest).await;
+        self.inner.ledger.until_gone(&order.digest).await;
         let known = {
             let state = self.inner.ledger.lock();
             state
@@ -208,8 +210,12 @@ impl ImageStore {
 }
 
 impl Inner {
-    /// How much of a blob is there from earlier. Without a known size nothing is believed.
+    /// How much of a blob is there from earlier: all of it if only its layer is missing. Without a known size nothing is
+    /// believed.
     fn part_of(&self, digest: &Digest, size: Option<u64>) -> Result<u64, InstallError> {
+        if let Some(bytes) = self.ledger.lock().inventory.blobs.get(digest) {
+            return Ok(*bytes);
+        }
         let path = self.folders.partial(digest);
         match (fs::metadata(&path), size) {
             (Ok(found), Some(size)) if found.len() <= size => Ok(found.len()),
@@ -350,7 +356,10 @@ impl Task {
         // Only of the right bytes can be said that they make no layer.
         if taken.digest != self.digest {
             self.drop_tree()?;
-            return self.discard_wrong(taken);
+            return match is_blob {
+                true => self.disown_blob(taken),
+                false => self.discard_wrong(taken),
+            };
         }
         let report = match unpacked {
             Ok(report) => report,
@@ -419,6 +428,20 @@ impl Task {
                 .on_disk("remove", &path)
                 .map_err(disk(self.digest))?,
         }
+        Ok(Outcome::Wrong(taken))
+    }
+
+    /// The blob in the store is damaged: it goes, and is downloaded.
+    fn disown_blob(&self, taken: Taken) -> Result<Outcome, InstallError> {
+        let digest = self.digest;
+        self.inner.ledger.lock().inventory.blobs.remove(&digest);
+        self.inner
+            .db
+            .write(move |db| db::forget_blob(db, &digest))
+            .wait()
+            .map_err(|source| InstallError::Database { digest, source })?;
+        let path = self.inner.folders.blob(&digest);
+        self.inner.folders.discard(&path).map_err(disk(digest))?;
         Ok(Outcome::Wrong(taken))
     }
 

@@ -11,7 +11,9 @@ use common::{
     TestLayout, image, layer, layer_content, noise, open_with, settings, tree, url_source,
 };
 use muster_api::domain::Digest;
-use muster_image::{FetchBlobError, InstallError, LayoutSource, Progress, SpaceLimit};
+use muster_image::{
+    FetchBlobError, HttpSettings, InstallError, LayoutSource, Progress, SpaceLimit, UrlSource,
+};
 use muster_lab::oci::{BlobDigest, Compression, Image, LayerBuilder};
 use muster_layer::UnpackError;
 use tokio::sync::watch;
@@ -591,4 +593,161 @@ async fn whiteouts_are_there_for_the_overlay() {
         .symlink_metadata()
         .unwrap();
     assert!(whiteout.file_type().is_char_device());
+}
+
+#[tokio::test]
+async fn https_needs_a_server_that_is_trusted() {
+    use muster_tls::rustls::{self, RootCertStore};
+    use muster_tls::rustls_pki_types::pem::PemObject;
+    use muster_tls::rustls_pki_types::{CertificateDer, PrivateKeyDer};
+    let keys = tempfile::tempdir().unwrap();
+    let pki = muster_lab::pki::Pki::new("unit-7").unwrap();
+    let issued = pki
+        .issue(&muster_lab::pki::CertSpec::node("main", "cm").localhost())
+        .unwrap();
+    let files = issued.write_to(keys.path(), "cm").unwrap();
+    let certs = CertificateDer::pem_file_iter(&files.cert)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let key = PrivateKeyDer::from_pem_file(&files.key).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(certs, key)
+        .unwrap();
+    let mut layout = TestLayout::new();
+    let digest = layout.add("web", &image(1, 100_000));
+    let server = FileServer::start_tls(layout.blobs(), tls);
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open_with(settings(folder.path())).await;
+    let error = store
+        .install(digest, url_source(&[&server.url()]), None)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, InstallError::Fetch { .. }), "{error:?}");
+    assert_eq!(server.asked(), [], "nothing is asked of a stranger");
+
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_slice(pki.ca_pem().as_bytes()).unwrap())
+        .unwrap();
+    let trusting = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let http = HttpSettings {
+        tls: Some(trusting),
+        ..HttpSettings::default()
+    };
+    let urls = common::Servers(vec![server.url()]);
+    let source = UrlSource::new(Arc::new(urls), http).unwrap();
+    let installed = store.install(digest, Arc::new(source), None).await.unwrap();
+    assert_eq!(layer_content(&installed.layers[0], 1), noise(1, 100_000));
+}
+
+#[tokio::test]
+async fn with_compressed_layers_kept_a_damaged_layer_is_made_anew_without_a_download() {
+    let mut layout = TestLayout::new();
+    let digest = layout.add("web", &image(1, 60_000));
+    let folder = tempfile::tempdir().unwrap();
+    let mut keeping = settings(folder.path());
+    keeping.keep_layer_blobs = true;
+    let (store, _) = open_with(keeping).await;
+    let installed = store.install(digest, layout.source(), None).await.unwrap();
+    assert_eq!(store.inventory().blobs.len(), 6);
+    std::fs::write(installed.layers[0].join("opt/more"), "damage").unwrap();
+    assert_eq!(store.check(u64::MAX).await.unwrap().damaged.len(), 1);
+    // A source that has nothing.
+    let nothing = FileServer::start(Default::default(), Faults::default());
+    let repaired = store
+        .install(digest, url_source(&[&nothing.url()]), None)
+        .await
+        .unwrap();
+    assert_eq!(repaired, installed);
+    assert!(!installed.layers[0].join("opt/more").exists());
+    assert_eq!(nothing.asked(), []);
+
+    // With the compressed form damaged as well, there is a download after all.
+    std::fs::write(installed.layers[0].join("opt/more"), "damage").unwrap();
+    assert_eq!(store.check(u64::MAX).await.unwrap().damaged.len(), 1);
+    let blob = folder
+        .path()
+        .join("images/blobs/sha256")
+        .join(installed.manifest.layers[0].digest.to_hex());
+    std::fs::write(blob, "damage").unwrap();
+    let repaired = store.install(digest, layout.source(), None).await.unwrap();
+    assert_eq!(layer_content(&repaired.layers[0], 1), noise(1, 60_000));
+    assert_eq!(store.check(u64::MAX).await.unwrap().damaged, []);
+}
+
+#[tokio::test]
+async fn a_components_image_stays_as_it_came() {
+    let kind = "application/vnd.aos.image.component.full.v1+squashfs";
+    let mut layout = TestLayout::new();
+    let component = muster_lab::oci::Layer::from_tar_bytes(kind, noise(3, 5000));
+    let image = Image::new()
+        .layer(component)
+        .edit_config(|config| *config = serde_json::json!({}));
+    let digest = layout.add("boot", &image);
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open_with(settings(folder.path())).await;
+    let installed = store.install(digest, layout.source(), None).await.unwrap();
+    assert!(installed.layers.is_empty());
+    assert_eq!(
+        std::fs::read(&installed.components[0]).unwrap(),
+        noise(3, 5000)
+    );
+}
+
+/// Installing, wanting, removing and checking at the same time: whatever comes first, nothing is believed present that is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn installation_and_removal_at_the_same_time_leave_a_sound_store() {
+    let mut layout = TestLayout::new();
+    let shared = layer(5, 20_000, Compression::Gzip);
+    let own = |seed| {
+        Image::new()
+            .layer(shared.clone())
+            .layer(layer(seed, 20_000, Compression::Zstd))
+    };
+    let items = [
+        layout.add("one", &own(6)),
+        layout.add("two", &own(7)),
+        layout.add("three", &own(8)),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open_with(settings(folder.path())).await;
+    let later = SystemTime::now() + Duration::from_secs(365 * 24 * 60 * 60);
+    let mut work = tokio::task::JoinSet::new();
+    for (number, item) in items.into_iter().enumerate() {
+        let (store, source) = (store.clone(), layout.source());
+        work.spawn(async move {
+            for _ in 0..15 {
+                store.install(item, source.clone(), None).await.unwrap();
+                let others = items.into_iter().filter(|other| *other != item);
+                store
+                    .keep(&others.take(number).collect(), SystemTime::now())
+                    .await
+                    .unwrap();
+                store.collect(later).await.unwrap();
+                store.check(u64::MAX).await.unwrap();
+            }
+        });
+    }
+    while let Some(done) = work.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!(store.check(u64::MAX).await.unwrap().damaged, []);
+    assert_eq!(store.inventory().quarantined.len(), 0, "no false alarm");
+    assert_eq!(store.usage().reserved_bytes, 0);
+    for item in items {
+        let installed = store.install(item, layout.source(), None).await.unwrap();
+        assert_eq!(layer_content(&installed.layers[0], 5), noise(5, 20_000));
+    }
+    drop(store);
+    let (_store, report) = open_with(settings(folder.path())).await;
+    assert_eq!(report, Default::default());
 }

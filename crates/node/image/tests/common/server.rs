@@ -1,11 +1,13 @@
 //! An HTTP file server that can misbehave.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+
+use muster_tls::rustls;
 
 /// How it misbehaves. Counters go down with each request that they hit.
 #[derive(Debug, Clone, Default)]
@@ -36,12 +38,26 @@ struct Shared {
 /// A server. Ends when dropped.
 pub(crate) struct FileServer {
     address: SocketAddr,
+    is_tls: bool,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl FileServer {
     pub(crate) fn start(files: BTreeMap<String, Vec<u8>>, faults: Faults) -> Self {
+        Self::start_with(files, faults, None)
+    }
+
+    /// A server over TLS. Its URL names `localhost`.
+    pub(crate) fn start_tls(files: BTreeMap<String, Vec<u8>>, tls: rustls::ServerConfig) -> Self {
+        Self::start_with(files, Faults::default(), Some(Arc::new(tls)))
+    }
+
+    fn start_with(
+        files: BTreeMap<String, Vec<u8>>,
+        faults: Faults,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
@@ -51,6 +67,7 @@ impl FileServer {
             sent: Mutex::default(),
             is_over: AtomicBool::new(false),
         });
+        let is_tls = tls.is_some();
         let served = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -58,20 +75,33 @@ impl FileServer {
                 if served.is_over.load(Ordering::SeqCst) {
                     return;
                 }
-                let served = Arc::clone(&served);
+                let (served, tls) = (Arc::clone(&served), tls.clone());
                 // A client that goes away in the middle is a test's own doing.
-                std::thread::spawn(move || drop(serve(&served, &stream)));
+                std::thread::spawn(move || match tls {
+                    None => drop(serve(&served, &mut &stream)),
+                    Some(tls) => {
+                        let session = rustls::ServerConnection::new(tls).unwrap();
+                        let mut stream = rustls::StreamOwned::new(session, stream);
+                        drop(serve(&served, &mut stream));
+                        stream.conn.send_close_notify();
+                        drop(stream.flush());
+                    }
+                });
             }
         });
         Self {
             address,
+            is_tls,
             shared,
             thread: Some(thread),
         }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        match self.is_tls {
+            true => format!("https://localhost:{}", self.address.port()),
+            false => format!("http://{}", self.address),
+        }
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {
@@ -98,29 +128,32 @@ impl Drop for FileServer {
 }
 
 /// Answers the one request of a connection.
-fn serve(shared: &Shared, stream: &TcpStream) -> io::Result<()> {
-    let mut lines = BufReader::new(stream).lines();
-    let Some(first) = lines.next().transpose()? else {
-        return Ok(());
-    };
-    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-    let path = path.split('?').next().unwrap_or_default().to_owned();
-    let mut from = None;
-    for line in lines {
-        let line = line?.to_ascii_lowercase();
-        if line.is_empty() {
-            break;
+fn serve(shared: &Shared, stream: &mut (impl Read + Write)) -> io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        if stream.read(&mut byte)? == 0 {
+            return Ok(());
         }
-        if let Some(range) = line.strip_prefix("range: bytes=") {
-            from = range.trim_end_matches('-').parse::<usize>().ok();
-        }
+        head.push(byte[0]);
     }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let mut lines = head.lines();
+    let first = lines.next().unwrap_or_default();
+    let path = first.split(' ').nth(1).unwrap_or_default();
+    let path = path.split('?').next().unwrap_or_default().to_owned();
+    let range = lines.find_map(|line| {
+        let line = line.to_ascii_lowercase();
+        let range = line.strip_prefix("range: bytes=")?;
+        range.trim_end_matches('-').parse::<usize>().ok()
+    });
+    let from = range;
     shared
         .asked
         .lock()
         .unwrap()
         .push((path.clone(), from.unwrap_or(0) as u64));
-    let mut out = stream;
+    let out = stream;
     let (status, start, mut body, cut) = {
         let mut faults = shared.faults.lock().unwrap();
         let file = shared.files.get(&path).filter(|_| !faults.missing);
