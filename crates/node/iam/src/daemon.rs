@@ -55,7 +55,7 @@ pub(crate) enum StartError {
     },
     /// The database cannot be opened.
     #[error("cannot open the database")]
-    Store(#[source] OpenStoreError),
+    Store(#[source] Box<OpenStoreError>),
     /// The node cannot be described.
     #[error("cannot find out what this node is")]
     Node(#[source] GatherError),
@@ -122,7 +122,7 @@ fn open(config: &Config) -> Result<Opened, StartError> {
     let store = StoreConfig::new(folder.join("iam.db"), owner, OnDamage::StartEmpty)
         .schema(&muster_node_registry::SCHEMA)
         .schema(&muster_permissions::SCHEMA);
-    let opened = Store::open(&store).map_err(StartError::Store)?;
+    let opened = Store::open(&store).map_err(|error| StartError::Store(Box::new(error)))?;
     if let Outcome::SetAside { .. } = opened.outcome {
         error!(
             outcome = ?opened.outcome,

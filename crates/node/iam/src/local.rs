@@ -196,7 +196,7 @@ impl Commands {
 }
 
 macro_rules! commands {
-    ($($(#[$doc:meta])* $method:ident: $request:ident as $incoming:ident => $response:ident as $outgoing:ident,)+) => {
+    ($($(#[$doc:meta])* $method:ident: $request:ident => $response:ident { $($empty:ident),* },)+) => {
         impl Commands {
             $(
                 $(#[$doc])*
@@ -208,15 +208,15 @@ macro_rules! commands {
                     request: wire::$request,
                 ) -> Result<wire::$response, Status> {
                     let node = request.node_id.clone();
-                    match self.command(&node, Command::$incoming(request)).await {
-                        Ok(Answer::$outgoing(response)) => Ok(response),
+                    match self.command(&node, Command::$request(request)).await {
+                        Ok(Answer::$response(response)) => Ok(response),
                         Ok(_) => Err(Status::internal(format!(
                             "node {node:?} answered something else than {}",
                             stringify!($response)
                         ))),
                         Err(error) => Ok(wire::$response {
                             error: Some(error.into()),
-                            ..Default::default()
+                            $($empty: Default::default(),)*
                         }),
                     }
                 }
@@ -227,22 +227,19 @@ macro_rules! commands {
 
 commands! {
     /// `StartProvisioning`
-    start: StartProvisioningRequest as StartProvisioningRequest
-        => StartProvisioningResponse as StartProvisioningResponse,
+    start: StartProvisioningRequest => StartProvisioningResponse {},
     /// `FinishProvisioning`
-    finish: FinishProvisioningRequest as FinishProvisioningRequest
-        => FinishProvisioningResponse as FinishProvisioningResponse,
+    finish: FinishProvisioningRequest => FinishProvisioningResponse {},
     /// `Deprovision`
-    deprovision: DeprovisionRequest as DeprovisionRequest
-        => DeprovisionResponse as DeprovisionResponse,
+    deprovision: DeprovisionRequest => DeprovisionResponse {},
     /// `PauseNode`
-    pause: PauseNodeRequest as PauseNodeRequest => PauseNodeResponse as PauseNodeResponse,
+    pause: PauseNodeRequest => PauseNodeResponse {},
     /// `ResumeNode`
-    resume: ResumeNodeRequest as ResumeNodeRequest => ResumeNodeResponse as ResumeNodeResponse,
+    resume: ResumeNodeRequest => ResumeNodeResponse {},
     /// `CreateKey`
-    create_key: CreateKeyRequest as CreateKeyRequest => CreateKeyResponse as CreateKeyResponse,
+    create_key: CreateKeyRequest => CreateKeyResponse { node_id, r#type, csr },
     /// `ApplyCert`
-    apply_cert: ApplyCertRequest as ApplyCertRequest => ApplyCertResponse as ApplyCertResponse,
+    apply_cert: ApplyCertRequest => ApplyCertResponse { node_id, cert_info },
 }
 
 impl Commands {

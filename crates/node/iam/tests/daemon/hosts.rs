@@ -4,6 +4,7 @@
 use std::fs;
 use std::net::SocketAddr;
 
+use futures_util::{StreamExt as _, stream};
 use muster_api::iamanager::v6 as wire;
 use muster_lab::leaks::Watch;
 use muster_lab::net::{Host, Net};
@@ -144,11 +145,9 @@ fn strangers_are_refused(host: &Host, site: &Site, public: SocketAddr, protected
                     ..Default::default()
                 })),
             };
+            let claims = stream::iter([claim]).chain(stream::pending());
             let mut client = PublicNodesClient::new(second);
-            let outcome = match client
-                .register_node(futures_util::stream::iter([claim]))
-                .await
-            {
+            let outcome = match client.register_node(claims).await {
                 Ok(stream) => stream.into_inner().message().await.err(),
                 Err(refused) => Some(refused),
             };

@@ -58,7 +58,7 @@ fn grpcio_and_openssl_provision_use_and_deprovision_a_node() {
         client.text(Stream::Stderr)
     );
     assert!(
-        client.text(Stream::Stdout).ends_with("done"),
+        client.text(Stream::Stdout).trim_end() == "done",
         "{}",
         client.text(Stream::Stdout)
     );
