@@ -157,15 +157,6 @@ impl<B: Backend> Supervised<B> {
     ) -> Result<(), SuperviseError<B::Error>> {
         let id = instance.info.instance.instance_id();
         let place = self.place(id);
-        let units = self.units.of(id).await.map_err(SuperviseError::Unit)?;
-        for old in units.iter().filter(|unit| unit.run != run) {
-            let ended = self
-                .units
-                .runner()
-                .stop(old.name.clone(), Duration::ZERO)
-                .await;
-            ended.map_err(SuperviseError::Unit)?;
-        }
         let record = RunRecord {
             run: run.0,
             name: format!("{}-{id}", B::PREFIX),
@@ -173,6 +164,7 @@ impl<B: Backend> Supervised<B> {
         };
         let known = place.read_run().map_err(SuperviseError::Place)?;
         if known.is_some_and(|known| known.run != run.0) {
+            self.end_others(id, run).await?;
             place.clear_traces().map_err(SuperviseError::Place)?;
         }
         place.write_run(&record).map_err(SuperviseError::Place)?;
@@ -188,6 +180,20 @@ impl<B: Backend> Supervised<B> {
             None => SuperviseError::Unit(source),
         })?;
         muster_fault::hit(faults::AFTER_UNIT);
+        Ok(())
+    }
+
+    /// Ends starts of an instance other than this one. Without a record of one there is none: that is written before.
+    async fn end_others(&self, instance: Uuid, run: RunId) -> Result<(), SuperviseError<B::Error>> {
+        let units = self
+            .units
+            .of(instance)
+            .await
+            .map_err(SuperviseError::Unit)?;
+        for old in units.into_iter().filter(|unit| unit.run != run) {
+            let ended = self.units.runner().stop(old.name, Duration::ZERO).await;
+            ended.map_err(SuperviseError::Unit)?;
+        }
         Ok(())
     }
 

@@ -23,21 +23,35 @@ use crate::{FAULT_POINTS, leftovers};
 /// What a test wants different.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
-    dmips: Option<u64>,
-    ram: Option<u64>,
-    pids: Option<u64>,
-    files: Option<u64>,
-    tmp: Option<u64>,
-    capabilities: Vec<String>,
-    user_namespace: bool,
-    writable: bool,
-    storage: Option<PathBuf>,
-    state: Option<PathBuf>,
-    secret: Option<String>,
-    burst: u32,
-    uid: u32,
-    layers: Vec<PathBuf>,
+pub struct Options {
+    /// Processing power.
+    pub dmips: Option<u64>,
+    /// Memory in bytes.
+    pub ram: Option<u64>,
+    /// Processes.
+    pub pids: Option<u64>,
+    /// Open files.
+    pub files: Option<u64>,
+    /// Bytes of `/tmp`.
+    pub tmp: Option<u64>,
+    /// Capabilities that it asks for.
+    pub capabilities: Vec<String>,
+    /// Whether it asks for a user namespace.
+    pub user_namespace: bool,
+    /// Whether it asks for a writable root.
+    pub writable: bool,
+    /// Its storage.
+    pub storage: Option<PathBuf>,
+    /// Its state file.
+    pub state: Option<PathBuf>,
+    /// Its secret.
+    pub secret: Option<String>,
+    /// So many starts are too many.
+    pub burst: u32,
+    /// User and group.
+    pub uid: u32,
+    /// Its image.
+    pub layers: Vec<PathBuf>,
 }
 
 impl Default for Options {
@@ -61,7 +75,12 @@ impl Default for Options {
     }
 }
 
-fn ident(name: &str) -> InstanceIdent {
+/// The instance of this name.
+///
+/// # Panics
+/// If the name is no id.
+#[must_use]
+pub fn ident(name: &str) -> InstanceIdent {
     InstanceIdent {
         item_id: ItemId::new(name).expect("an id"),
         subject_id: SubjectId::new("test").expect("an id"),
@@ -71,7 +90,12 @@ fn ident(name: &str) -> InstanceIdent {
     }
 }
 
-fn spec(name: &str, script: &str, options: Options) -> InstanceSpec {
+/// An instance that runs a script of the shell.
+///
+/// # Panics
+/// If the name is no id.
+#[must_use]
+pub fn spec(name: &str, script: &str, options: Options) -> InstanceSpec {
     let mut item_config = ItemConfig::default();
     item_config.quotas.cpu_dmips_limit = options.dmips;
     item_config.quotas.ram_limit = options.ram;

@@ -227,3 +227,155 @@ fn binds(instance: &InstanceSpec, folder: &Path) -> Result<Vec<Bind>, PlanError>
     }
     Ok(binds)
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_bundle::testing::{Options, spec};
+    use muster_runtime::ResourceGrant;
+
+    use super::*;
+
+    fn host() -> HostFacts {
+        HostFacts {
+            cores: 4,
+            max_dmips: Some(40_000),
+            groups: [("video".to_owned(), 44)].into(),
+            beside: vec!["/usr".into()],
+        }
+    }
+
+    fn planned(change: impl FnOnce(&mut InstanceSpec)) -> Result<Plan, PlanError> {
+        let mut instance = spec("a", "true", Options::default());
+        change(&mut instance);
+        plan(&instance, &host(), Path::new("/f"))
+    }
+
+    #[test]
+    fn the_closed_default_is_this() {
+        let plan = planned(|_| {}).unwrap();
+        assert_eq!(plan.args, ["/bin/sh", "-c", "true"]);
+        assert_eq!(
+            (plan.uid, plan.gid, plan.groups.as_slice()),
+            (5001, 5001, &[][..])
+        );
+        assert_eq!((plan.tmp_size, plan.open_files), (64 << 20, 1024));
+        assert_eq!(plan.limits, Limits::default());
+        assert_eq!(plan.network, None);
+        let shown: Vec<_> = plan
+            .binds
+            .iter()
+            .map(|bind| (bind.target.to_str().unwrap(), bind.read_only))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("/etc/hosts", true),
+                ("/etc/resolv.conf", true),
+                ("/etc/hostname", true)
+            ]
+        );
+        assert!(plan.env.iter().any(|variable| variable == "AOS_ITEM_ID=a"));
+    }
+
+    #[test]
+    fn quotas_are_limits_unless_they_are_to_be_skipped() {
+        let ask = |instance: &mut InstanceSpec| {
+            let quotas = &mut instance.item_config.quotas;
+            quotas.ram_limit = Some(1);
+            quotas.pids_limit = Some(2);
+            quotas.cpu_dmips_limit = Some(5_000);
+            quotas.tmp_limit = Some(3);
+            quotas.no_file_limit = Some(4);
+        };
+        let plan = planned(ask).unwrap();
+        let limits = Limits {
+            memory: Some(1),
+            pids: Some(2),
+            cpu_quota: Some(50_000),
+        };
+        assert_eq!(
+            (plan.limits, plan.tmp_size, plan.open_files),
+            (limits, 3, 4)
+        );
+        let plan = planned(|instance| {
+            ask(instance);
+            instance.item_config.skip_resource_limits = true;
+        });
+        let plan = plan.unwrap();
+        assert_eq!(
+            (plan.limits, plan.tmp_size, plan.open_files),
+            (Limits::default(), 64 << 20, 1024)
+        );
+        let tiny = planned(|instance| instance.item_config.quotas.cpu_dmips_limit = Some(1));
+        assert_eq!(tiny.unwrap().limits.cpu_quota, Some(LEAST_QUOTA));
+        let unknown = HostFacts {
+            max_dmips: None,
+            ..host()
+        };
+        let mut instance = spec("a", "true", Options::default());
+        instance.item_config.quotas.cpu_dmips_limit = Some(7);
+        assert_eq!(
+            plan_with(&instance, &unknown),
+            Err(PlanError::UnknownDmips(7))
+        );
+    }
+
+    fn plan_with(instance: &InstanceSpec, host: &HostFacts) -> Result<Plan, PlanError> {
+        plan(instance, host, Path::new("/f"))
+    }
+
+    #[test]
+    fn what_is_not_given_is_refused_by_name() {
+        let capability = planned(|instance| {
+            instance.item_config.sandbox.capabilities = vec!["CAP_NET_ADMIN".into()];
+        });
+        assert_eq!(
+            capability,
+            Err(PlanError::Capability("CAP_NET_ADMIN".into()))
+        );
+        let sysctl = planned(|instance| {
+            instance.item_config.sysctl =
+                [("net.core.somaxconn".to_owned(), "1".to_owned())].into();
+        });
+        assert_eq!(sysctl, Err(PlanError::Sysctl("net.core.somaxconn".into())));
+        let nothing = planned(|instance| instance.image_config.entrypoint.clear());
+        assert_eq!(nothing, Err(PlanError::NoCommand));
+    }
+
+    #[test]
+    fn resources_are_shown_and_their_groups_joined() {
+        let grant = ResourceGrant {
+            name: "camera".into(),
+            devices: vec![("/dev/video0".into(), "/dev/cam".into())],
+            groups: vec!["video".into()],
+            mounts: vec![("/host/a".into(), "/a".into(), true)],
+            ..ResourceGrant::default()
+        };
+        let with =
+            |grant: &ResourceGrant| planned(|instance| instance.resources = vec![grant.clone()]);
+        let plan = with(&grant).unwrap();
+        assert_eq!(plan.groups, [44]);
+        let device = Bind {
+            source: "/dev/video0".into(),
+            target: "/dev/cam".into(),
+            read_only: false,
+            is_device: true,
+        };
+        assert!(plan.binds.contains(&device));
+        let odd = ResourceGrant {
+            mounts: vec![("/x".into(), "/../x".into(), true)],
+            ..ResourceGrant::default()
+        };
+        assert_eq!(with(&odd), Err(PlanError::BadTarget("/../x".into())));
+        let missing = ResourceGrant {
+            name: "r".into(),
+            groups: vec!["none".into()],
+            ..ResourceGrant::default()
+        };
+        let refusal = PlanError::UnknownGroup {
+            resource: "r".into(),
+            group: "none".into(),
+        };
+        assert_eq!(with(&missing), Err(refusal));
+    }
+}

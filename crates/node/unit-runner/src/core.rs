@@ -82,22 +82,28 @@ impl CoreRunner {
         self.client.call_more(method, call).await?.last().await
     }
 
-    /// Ends what is left of a unit: `false` if it still runs after this time.
-    async fn stop_within(&self, unit: &UnitName, grace: Duration) -> Result<bool, AskError> {
-        let deadline = Instant::now() + grace;
-        let mut patience = Patience::new();
-        loop {
-            let call = job(unit, "stop");
-            let stopping = self.ask_for_job(method::SUBMIT, &call);
-            match tokio::time::timeout_at(deadline, stopping).await {
-                Err(_elapsed) => return Ok(false),
-                Ok(Err(AskError::Refused { name, .. })) if name == error::NO_SUCH_UNIT => {
-                    return Ok(true);
+    /// Ends a unit: asks at once, kills at the deadline. `false` if it survived even that.
+    async fn stop_once(&self, unit: &UnitName, deadline: Instant) -> Result<bool, AskError> {
+        let mut replies = self
+            .client
+            .call_more(method::SUBMIT, &job(unit, "stop"))
+            .await?;
+        let ended = tokio::time::timeout_at(deadline, replies.last::<SubmitReply>()).await;
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(_elapsed) => {
+                // The job is under way: what is killed now is not started again.
+                self.kill(unit).await?;
+                match tokio::time::timeout(KILL_TIME, replies.last::<SubmitReply>()).await {
+                    Ok(ended) => ended,
+                    Err(_elapsed) => return Ok(false),
                 }
-                Ok(Err(failure)) if failure.may_pass() && patience.wait().await => {}
-                Ok(Err(failure)) => return Err(failure),
-                Ok(Ok(_ended)) => return Ok(true),
             }
+        };
+        match ended {
+            Ok(_) => Ok(true),
+            Err(AskError::Refused { name, .. }) if name == error::NO_SUCH_UNIT => Ok(true),
+            Err(failure) => Err(failure),
         }
     }
 
@@ -133,14 +139,19 @@ impl CoreRunner {
 
     async fn end(&self, unit: &UnitName, grace: Duration) -> Result<(), UnitError> {
         let ask = |failure: AskError| failure.while_doing("stop unit", unit.as_str());
-        if !self.stop_within(unit, grace).await.map_err(ask)? {
-            self.kill(unit).await.map_err(ask)?;
-            if !self.stop_within(unit, KILL_TIME).await.map_err(ask)? {
-                return Err(UnitError::Survived {
-                    unit: unit.clone(),
-                    within: KILL_TIME,
-                });
+        let deadline = Instant::now() + grace;
+        let mut patience = Patience::new();
+        let has_ended = loop {
+            match self.stop_once(unit, deadline).await {
+                Err(failure) if failure.may_pass() && patience.wait().await => {}
+                ended => break ended.map_err(ask)?,
             }
+        };
+        if !has_ended {
+            return Err(UnitError::Survived {
+                unit: unit.clone(),
+                within: KILL_TIME,
+            });
         }
         self.forget(unit).await.map_err(ask)
     }

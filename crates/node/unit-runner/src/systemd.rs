@@ -101,28 +101,26 @@ impl SystemdRunner {
         }
     }
 
-    async fn stop_once(&self, unit: &UnitName) -> Result<(), AskError> {
+    /// Ends a unit: asks at once, kills at the deadline. `false` if it survived even that.
+    async fn stop_once(&self, unit: &UnitName, deadline: Instant) -> Result<bool, AskError> {
         let bus = self.bus().await?;
         let mut signals = bus.signals().await?;
         let stopping: Result<OwnedObjectPath, _> =
             bus.manager("StopUnit", &(unit.as_str(), "replace")).await;
-        match stopping {
-            Ok(job) => job_end(&mut signals, &job).await.map(drop),
-            Err(AskError::Refused { name, .. }) if name == NO_SUCH_UNIT => Ok(()),
-            Err(failure) => Err(failure),
+        let job = match stopping {
+            Err(AskError::Refused { name, .. }) if name == NO_SUCH_UNIT => return Ok(true),
+            stopping => stopping?,
+        };
+        let ended = tokio::time::timeout_at(deadline, job_end(&mut signals, &job)).await;
+        if let Ok(ended) = ended {
+            return ended.map(|_| true);
         }
-    }
-
-    /// Ends a unit: `false` if it still runs after this time.
-    async fn stop_within(&self, unit: &UnitName, grace: Duration) -> Result<bool, AskError> {
-        let deadline = Instant::now() + grace;
-        let mut patience = Patience::new();
-        loop {
-            match tokio::time::timeout_at(deadline, self.stop_once(unit)).await {
-                Err(_elapsed) => return Ok(false),
-                Ok(Ok(())) => return Ok(true),
-                Ok(Err(failure)) => self.retry(failure, &mut patience).await?,
-            }
+        // The job is under way: what is killed now is not started again.
+        let call = (unit.as_str(), "all", SIGKILL);
+        self.ask_if_there("KillUnit", &call).await?;
+        match tokio::time::timeout(KILL_TIME, job_end(&mut signals, &job)).await {
+            Ok(ended) => ended.map(|_| true),
+            Err(_elapsed) => Ok(false),
         }
     }
 
@@ -139,15 +137,19 @@ impl SystemdRunner {
 
     async fn end(&self, unit: &UnitName, grace: Duration) -> Result<(), UnitError> {
         let ask = |failure: AskError| failure.while_doing("stop unit", unit.as_str());
-        if !self.stop_within(unit, grace).await.map_err(ask)? {
-            let call = (unit.as_str(), "all", SIGKILL);
-            self.ask_if_there("KillUnit", &call).await.map_err(ask)?;
-            if !self.stop_within(unit, KILL_TIME).await.map_err(ask)? {
-                return Err(UnitError::Survived {
-                    unit: unit.clone(),
-                    within: KILL_TIME,
-                });
+        let deadline = Instant::now() + grace;
+        let mut patience = Patience::new();
+        let has_ended = loop {
+            match self.stop_once(unit, deadline).await {
+                Ok(has_ended) => break has_ended,
+                Err(failure) => self.retry(failure, &mut patience).await.map_err(ask)?,
             }
+        };
+        if !has_ended {
+            return Err(UnitError::Survived {
+                unit: unit.clone(),
+                within: KILL_TIME,
+            });
         }
         let call = (unit.as_str(),);
         self.ask_if_there("ResetFailedUnit", &call)

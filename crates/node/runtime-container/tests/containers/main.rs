@@ -5,3 +5,4 @@ mod limits;
 mod rig;
 mod survival;
 mod systemd;
+mod unified;

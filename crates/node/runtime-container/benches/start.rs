@@ -1,0 +1,161 @@
+//! Starting pre-pulled containers, against the bare OCI runtime with the same bundles, in the same machine and run.
+//!
+//! Ours counts from the specification to the running program: mounting, the bundle, the unit, and the OCI runtime in it. The bare
+//! runtime is given everything ready. Both start all at once, and of several runs the best counts.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+use muster_bundle::testing::{Options, ident, info, spec};
+use muster_lab::machine::Build;
+use muster_lab::muster;
+use muster_lab::program::Stream;
+use muster_runtime::{RunId, Runtime as _};
+use muster_runtime_container::{ContainerConfig, ContainerRuntime, Containers};
+use muster_unit_runner::{InitSystem, detect};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+const TIME: Duration = Duration::from_secs(300);
+const RUNS: usize = 3;
+const COUNTS: [usize; 2] = [1, 50];
+/// How much longer than the bare runtime it may take.
+const TARGET: f64 = 1.3;
+const INSIDE: &str = "/usr/local/lib/start-bench";
+const UNIT_PROGRAM: &str = "/usr/local/lib/muster-container";
+const FOLDER: &str = "/run/muster/container";
+
+fn main() -> Outcome<()> {
+    if std::env::args().nth(1).as_deref() == Some("inside") {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
+        return runtime.block_on(measure());
+    }
+    if !rustix::process::geteuid().is_root() || !Path::new("/bin/busybox").exists() {
+        println!("skipped: start: needs root, runc and /bin/busybox");
+        return Ok(());
+    }
+    let image = image()?;
+    let programs = muster::programs(Build::Bench, &[])?;
+    let builder = muster::machine(&programs)
+        .hybrid_cgroups()
+        .bind(std::env::current_exe()?, INSIDE)
+        .bind(env!("CARGO_BIN_EXE_muster-container"), UNIT_PROGRAM)
+        .bind(image.path(), "/image");
+    let machine = muster::boot(&builder, TIME)?;
+    let mut process = machine.program([INSIDE, "inside"]).start()?;
+    let status = process.wait(TIME)?;
+    print!("{}", process.text(Stream::Stdout));
+    match status.success() {
+        true => Ok(()),
+        false => Err(process.text(Stream::Stderr).into()),
+    }
+}
+
+fn image() -> Outcome<tempfile::TempDir> {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let folder = tempfile::tempdir()?;
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))?;
+    std::fs::create_dir(folder.path().join("bin"))?;
+    std::fs::copy("/bin/busybox", folder.path().join("bin/busybox"))?;
+    for tool in ["sh", "sleep"] {
+        symlink("busybox", folder.path().join("bin").join(tool))?;
+    }
+    Ok(folder)
+}
+
+async fn measure() -> Outcome<()> {
+    let config = ContainerConfig {
+        info: info("runc"),
+        folder: FOLDER.into(),
+        oci_runtime: Some("runc".into()),
+        unit_program: UNIT_PROGRAM.into(),
+        granted_capabilities: Default::default(),
+        first_mapped_id: None,
+        host_binds: Vec::new(),
+    };
+    let runtime = Containers::runtime(config, detect(&InitSystem::Detect)?)?;
+    println!(
+        "{:<24}{:>12}{:>12}{:>8}{:>9}",
+        "start", "bare runc", "muster", "ratio", "at most"
+    );
+    for count in COUNTS {
+        let mut best = [Duration::MAX; 2];
+        for _ in 0..RUNS {
+            let ours = start_ours(&runtime, count).await?;
+            let bare = start_bare(&runtime, count).await?;
+            best = [best[0].min(bare), best[1].min(ours)];
+        }
+        let [bare, ours] = best.map(|time| time.as_secs_f64() * 1e3);
+        let ratio = ours / bare;
+        let verdict = if ratio <= TARGET { "" } else { "  not reached" };
+        let what = format!("{count} containers");
+        println!("{what:<24}{bare:>9.0} ms{ours:>9.0} ms{ratio:>8.2}{TARGET:>9.2}{verdict}");
+    }
+    Ok(())
+}
+
+fn name(number: usize) -> String {
+    format!("bench-{number}")
+}
+
+async fn start_ours(runtime: &ContainerRuntime, count: usize) -> Outcome<Duration> {
+    let begun = Instant::now();
+    let start = |number| async move {
+        let spec = Arc::new(spec(&name(number), "exec sleep 1000", Options::default()));
+        runtime.prepare(spec.clone()).await?;
+        runtime.start(spec, RunId(1)).await
+    };
+    try_join_all((0..count).map(start)).await?;
+    let took = begun.elapsed();
+    let stop = |number| runtime.stop(ident(&name(number)), Duration::ZERO);
+    try_join_all((0..count).map(stop)).await?;
+    Ok(took)
+}
+
+async fn start_bare(runtime: &ContainerRuntime, count: usize) -> Outcome<Duration> {
+    let prepare = |number| {
+        let spec = Arc::new(spec(&name(number), "exec sleep 1000", Options::default()));
+        runtime.prepare(spec)
+    };
+    try_join_all((0..count).map(prepare)).await?;
+    let folder =
+        |number: usize| Path::new(FOLDER).join(ident(&name(number)).instance_id().to_string());
+    let begun = Instant::now();
+    let mut running = Vec::new();
+    for number in 0..count {
+        let folder: PathBuf = folder(number);
+        let mut command = Command::new("runc");
+        command.arg("--root").arg(folder.join("oci"));
+        command
+            .args(["run", "--detach", "--pid-file"])
+            .arg(folder.join("pid"));
+        command.arg("--bundle").arg(&folder).arg(name(number));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        running.push(command.spawn()?);
+    }
+    for mut process in running {
+        if !process.wait()?.success() {
+            return Err("the bare runtime failed".into());
+        }
+    }
+    let took = begun.elapsed();
+    for number in 0..count {
+        let root = folder(number).join("oci");
+        Command::new("runc")
+            .arg("--root")
+            .arg(root)
+            .args(["delete", "--force"])
+            .arg(name(number))
+            .status()?;
+        runtime.stop(ident(&name(number)), Duration::ZERO).await?;
+    }
+    Ok(took)
+}
