@@ -207,6 +207,9 @@ fn image_facts(image: &Inspection) -> Vec<(&'static str, String)> {
 
 fn inspect(image: &cli::Chosen, console: &mut Console) -> Result<(), CommandError> {
     let layout = open(image)?;
+    layout
+        .image(image.name.as_deref())
+        .map_err(ImageCommandError::Layout)?;
     let found = build::inspect(&layout, image.name.as_deref());
     console.answer(&Inspected(found.map_err(ImageCommandError::Inspect)?))?;
     Ok(())

@@ -121,7 +121,7 @@ pub enum BuildError {
         source: ReadDocumentError,
     },
     /// The layout cannot be read.
-    #[error("cannot read the image to build from")]
+    #[error("cannot use the image layout")]
     Layout(#[source] LayoutError),
     /// What was named is an index: it has no item configuration of its own.
     #[error("{0} is an index; name one of its images")]

@@ -14,8 +14,9 @@ use crate::db;
 use crate::error::MaintainError;
 use crate::folders::OnDisk;
 use crate::hash::Hasher;
+use crate::inventory::LayerRecord;
 use crate::ledger::Going;
-use crate::seal::{self, Pace};
+use crate::seal::{self, Pace, Unhurried};
 use crate::source::BlobSource;
 use crate::store::{ImageStore, Inner};
 
@@ -140,46 +141,92 @@ enum Kind {
     Layer,
 }
 
+/// Something that was taken out of the inventory.
+#[derive(Debug, Clone)]
+enum Suspect {
+    Blob(u64),
+    Layer(LayerRecord),
+}
+
+impl Suspect {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Blob(bytes) => *bytes,
+            Self::Layer(layer) => layer.bytes,
+        }
+    }
+}
+
 impl Inner {
     fn check(&self, mut throttle: Throttle) -> Result<CheckReport, MaintainError> {
         let (blobs, layers) = {
             let state = self.ledger.lock();
             let blobs: Vec<Digest> = state.inventory.blobs.keys().copied().collect();
-            (blobs, state.inventory.layers.clone())
+            let layers: Vec<Digest> = state.inventory.layers.keys().copied().collect();
+            (blobs, layers)
         };
         let mut report = CheckReport::default();
-        for digest in blobs {
-            let found = hash_file(&self.folders.blob(&digest), &digest, &mut throttle);
-            let is_good = matches!(found, Ok(found) if found == digest);
-            self.judge(digest, Kind::Blob, is_good, &throttle, &mut report)?;
-        }
-        for (digest, layer) in layers {
-            let found = seal::seal(&self.folders.layer(&digest), &mut throttle);
-            let is_good = matches!(found, Ok(found) if found.seal == layer.seal);
-            self.judge(digest, Kind::Layer, is_good, &throttle, &mut report)?;
+        let blobs = blobs.into_iter().map(|digest| (digest, Kind::Blob));
+        let layers = layers.into_iter().map(|digest| (digest, Kind::Layer));
+        for (digest, kind) in blobs.chain(layers) {
+            let Some(known) = self.known(&digest, kind) else {
+                continue;
+            };
+            let is_good = self.is_whole(&digest, &known, &mut throttle);
+            if throttle.is_stopped() {
+                return Err(MaintainError::Stopped);
+            }
+            report.checked += 1;
+            if !is_good {
+                self.judge(digest, kind, &mut report)?;
+            }
         }
         Ok(report)
     }
 
+    fn known(&self, digest: &Digest, kind: Kind) -> Option<Suspect> {
+        let state = self.ledger.lock();
+        match kind {
+            Kind::Blob => state
+                .inventory
+                .blobs
+                .get(digest)
+                .copied()
+                .map(Suspect::Blob),
+            Kind::Layer => state
+                .inventory
+                .layers
+                .get(digest)
+                .cloned()
+                .map(Suspect::Layer),
+        }
+    }
+
+    fn is_whole(&self, digest: &Digest, known: &Suspect, pace: &mut dyn Pace) -> bool {
+        match known {
+            Suspect::Blob(_) => hash_file(&self.folders.blob(digest), digest, pace)
+                .is_ok_and(|found| found == *digest),
+            Suspect::Layer(layer) => seal::seal(&self.folders.layer(digest), pace)
+                .is_ok_and(|found| found.seal == layer.seal),
+        }
+    }
+
+    /// Takes something suspicious out, looks again now that nobody can change it, and puts it into quarantine.
+    ///
+    /// What was collected meanwhile is not damaged but gone, and what was collected and came again is good.
     fn judge(
         &self,
         digest: Digest,
         kind: Kind,
-        is_good: bool,
-        throttle: &Throttle,
         report: &mut CheckReport,
     ) -> Result<(), MaintainError> {
-        if throttle.is_stopped() {
-            return Err(MaintainError::Stopped);
-        }
-        report.checked += 1;
-        if is_good {
-            return Ok(());
-        }
-        // What was collected meanwhile is not damaged but gone.
-        let Some((bytes, _going)) = self.disown(&digest, kind) else {
+        let Some((suspect, _going)) = self.disown(&digest, kind) else {
             return Ok(());
         };
+        if self.is_whole(&digest, &suspect, &mut Unhurried) {
+            self.own(digest, suspect);
+            return Ok(());
+        }
         tracing::error!(%digest, ?kind, "damage found in the image store");
         let write = move |db: &_| match kind {
             Kind::Blob => db::forget_blob(db, &digest),
@@ -204,7 +251,7 @@ impl Inner {
                 });
         moved.map_err(MaintainError::Disk)?;
         let mut state = self.ledger.lock();
-        state.inventory.quarantined.insert(digest, bytes);
+        state.inventory.quarantined.insert(digest, suspect.bytes());
         let items = state.inventory.items.iter();
         let affected = items.filter(|(_, item)| {
             item.removed_at.is_none()
@@ -215,16 +262,24 @@ impl Inner {
         Ok(())
     }
 
-    /// From here on it is not there. Its size, unless it was gone already.
-    fn disown(&self, digest: &Digest, kind: Kind) -> Option<(u64, Going)> {
+    /// From here on it is not there, unless it was gone already.
+    fn disown(&self, digest: &Digest, kind: Kind) -> Option<(Suspect, Going)> {
         let mut state = self.ledger.lock();
         let inventory = &mut state.inventory;
-        let bytes = match kind {
-            Kind::Blob => inventory.blobs.remove(digest)?,
-            Kind::Layer => inventory.layers.remove(digest)?.bytes,
+        let suspect = match kind {
+            Kind::Blob => Suspect::Blob(inventory.blobs.remove(digest)?),
+            Kind::Layer => Suspect::Layer(inventory.layers.remove(digest)?),
         };
         let going = Going::enter(&self.ledger, &mut state, [*digest]);
-        Some((bytes, going))
+        Some((suspect, going))
+    }
+
+    fn own(&self, digest: Digest, suspect: Suspect) {
+        let inventory = &mut self.ledger.lock().inventory;
+        match suspect {
+            Suspect::Blob(bytes) => drop(inventory.blobs.insert(digest, bytes)),
+            Suspect::Layer(layer) => drop(inventory.layers.insert(digest, layer)),
+        }
     }
 }
 

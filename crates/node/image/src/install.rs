@@ -19,7 +19,7 @@ use crate::ledger::Pins;
 use crate::progress::{Meter, Progress};
 use crate::source::BlobSource;
 use crate::store::{ImageStore, Inner, InstalledImage};
-use crate::transfer::LayerOrder;
+use crate::take::LayerOrder;
 
 /// Indexes that lead to indexes are followed so far.
 const MAX_INDEXES: usize = 4;

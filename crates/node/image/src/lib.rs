@@ -91,6 +91,7 @@ mod seal;
 mod settings;
 mod source;
 mod store;
+mod take;
 mod transfer;
 
 pub use self::check::{CheckReport, CheckSettings};
