@@ -217,6 +217,15 @@ impl ClientTls {
         })))
     }
 
+    /// What a new connection would be made with now, for HTTP clients that make their own; `None` without TLS. After a
+    /// renewal it is another one.
+    pub fn configuration(&self) -> Option<Arc<ClientConfig>> {
+        match &self.0.mode {
+            Mode::Tls { configs, .. } => Some(configs.current()),
+            Mode::Insecure => None,
+        }
+    }
+
     /// For `Endpoint::connect_with_connector` of tonic, and for hyper. The scheme of the address is
     /// not looked at: whether TLS is spoken was decided when this client was made.
     pub fn connector(&self) -> Connector {
