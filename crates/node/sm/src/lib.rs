@@ -1,8 +1,57 @@
-//! The Service Manager of a node.
+//! The Service Manager of a node: carries out what the controller says, and goes on without one.
+//!
+//! # Entry points
+//! * [`program::run`] is the daemon `muster-sm`.
+//! * [`ControllerLink`] is the stream to the Communication Manager; [`Services`] are the parts that carry its commands out.
+//! * [`NodeImages`] are the images of the node as the launcher sees them.
+//! * [`seams`] are the parts that a node may have or not: node configuration, monitoring, logs, networks.
+//!
+//! # Tasks and channels
+//! | task | in | out |
+//! |---|---|---|
+//! | launcher ([`muster_launcher`]) | commands, ends of instances | reports |
+//! | board | reports | statuses on the stream, the picture that each new stream begins with |
+//! | commands | the controller's commands, in order | the launcher, the seams, answers on the stream that asked |
+//! | log collectors, at most 4 at a time, 64 waiting | one request each | parts on the stream that asked |
+//! | image check | a timer | quarantine and repair of damaged images |
+//!
+//! # Configuration
+//! `/etc/muster/sm.json` (also TOML or YAML), drop-ins beside it, `MUSTER_SM__...` variables and `--set`. Keys:
+//! [`config::RawConfig`].
+//!
+//! # Invariants
+//! * A command is carried out or answered with why not; an instance that makes no sense is refused by itself.
+//! * Nothing that runs is stopped because this daemon starts, ends or loses its controller.
+//! * An answer goes to the stream that asked, or nowhere.
+//!
+//! # What this crate does not do
+//! It decides nothing about instances (the launcher does), and knows nothing of containers. Networks, monitoring, alerts and
+//! logs are seams so far: a node without them answers so.
 
+mod blobs;
+pub mod config;
 mod controller;
+mod daemon;
 mod images;
+mod permissions;
+pub mod program;
+mod runtimes;
 pub mod seams;
+
+use muster_fault::Point;
 
 pub use self::controller::{ControllerLink, Services, SmProtocol};
 pub use self::images::{ControllerUrls, NodeImages};
+pub use self::permissions::IamPermissions;
+pub use self::runtimes::MakeRuntimeError;
+
+/// Every moment at which a test can kill the daemon, by the part that changes something lasting.
+pub fn fault_points() -> Vec<&'static [Point]> {
+    vec![
+        muster_launcher::FAULT_POINTS,
+        muster_image::FAULT_POINTS,
+        muster_layer::FAULT_POINTS,
+        muster_bundle::FAULT_POINTS,
+        muster_store::FAULT_POINTS,
+    ]
+}

@@ -1,3 +1,7 @@
-//! The Service Manager of a node.
+//! The service manager of a node.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    muster_sm::program::run()
+}

@@ -9,7 +9,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::{ErrorChain, Notifier, Shutdown};
+use crate::{ErrorChain, Heartbeat, Notifier, Shutdown, WatchdogPeriod, run_watchdog};
 
 type TaskResult = Result<(), Box<dyn Error + Send + Sync>>;
 
@@ -63,6 +63,37 @@ impl TaskSet {
             .tasks
             .spawn(async move { task.await.map_err(Into::into) });
         self.names.insert(handle.id(), name.into());
+    }
+
+    /// Starts a task that is dropped when the shutdown begins, wherever it is: for work whose lasting steps are on disk.
+    pub fn spawn_until_shutdown(
+        &mut self,
+        name: impl Into<String>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let stop = self.stop.clone();
+        self.spawn(name, async move {
+            stop.run_until_cancelled(task).await;
+            Ok::<(), std::convert::Infallible>(())
+        });
+    }
+
+    /// Pings the service manager's watchdog, if it asks for that, while this runtime turns.
+    pub fn watch_over(&mut self, notifier: &Notifier) {
+        let Some(period) = WatchdogPeriod::from_environment() else {
+            return;
+        };
+        let heartbeat = Heartbeat::new();
+        let beat = heartbeat.clone();
+        self.spawn_until_shutdown("heartbeat", async move {
+            let mut ticks = tokio::time::interval(period.touch_every());
+            loop {
+                ticks.tick().await;
+                beat.touch();
+            }
+        });
+        let pings = run_watchdog(notifier.clone(), period, heartbeat, self.stop.clone());
+        self.spawn_until_shutdown("watchdog", pings);
     }
 
     /// Runs until the shutdown begins or all tasks have ended, tells the service manager that we stop,

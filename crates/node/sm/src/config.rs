@@ -1,0 +1,446 @@
+//! The configuration: from layers of files, environment and flags to a structure that cannot be invalid.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use muster_api::domain::{CertType, NodeType, RuntimeType};
+use muster_config::{ByteSize, Duration, Load, Problems, Validate};
+use muster_launcher::Limits;
+use muster_unit_runner::InitSystem;
+use serde::Deserialize;
+
+/// The configuration file, unless another one is named.
+pub const DEFAULT_FILE: &str = "/etc/muster/sm.json";
+/// Begins the names of environment variables that lie over the file.
+pub const ENV_PREFIX: &str = "MUSTER_SM";
+
+/// The configuration as it stands in a file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawConfig {
+    /// The controller, `host:port`.
+    pub cm_server_url: String,
+    /// The identity manager's public port, `host:port`.
+    pub iam_public_server_url: String,
+    /// The identity manager's protected port, `host:port`.
+    pub iam_protected_server_url: String,
+    /// The authorities whose certificates are trusted, in PEM.
+    pub ca_cert: PathBuf,
+    /// Revocation lists of these authorities.
+    pub cert_revocation_lists: Vec<PathBuf>,
+    /// The certificate type that this daemon connects with.
+    pub cert_storage: String,
+    /// Why everything goes without TLS and identity manager. Only for tests and trials.
+    pub insecure: String,
+    /// Where the daemon keeps its state.
+    pub working_dir: PathBuf,
+    /// Where what a reboot may empty is kept.
+    pub runtime_dir: PathBuf,
+    /// Storage of instances is below.
+    pub storage_dir: PathBuf,
+    /// State files of instances are below.
+    pub state_dir: PathBuf,
+    /// The most that images may take.
+    pub images_max_size: Option<ByteSize>,
+    /// How long a removed image can come back without a download.
+    pub update_item_ttl: Duration,
+    /// Between two complete checks of the images; 0 switches them off.
+    pub image_check_period: Duration,
+    /// The init system: `auto`, `core` or `systemd`.
+    pub init_system: String,
+    /// Core's socket, unless it is the usual one.
+    pub core_socket: PathBuf,
+    /// The folder of `muster-container` and `muster-native-exec`; the daemon's own where absent.
+    pub program_dir: PathBuf,
+    /// Without an identity manager: the file with the node's id.
+    pub node_id_path: PathBuf,
+    /// Without an identity manager: what the node is for.
+    pub node_type: String,
+    /// Processing power of the node, if it is not to be measured.
+    pub max_dmips: Option<u64>,
+    /// What runs instances. Without any: every OCI runtime that is found, and `native`.
+    pub runtimes: Vec<RawRuntime>,
+    /// Bounds of the launcher.
+    pub launcher: RawLauncher,
+}
+
+/// One runtime.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawRuntime {
+    /// `runc`, `crun`, `youki` or `native`.
+    #[serde(rename = "type")]
+    pub runtime_type: String,
+    /// The OCI runtime's program, if it is not found by its type.
+    pub program: Option<PathBuf>,
+    /// How many instances it runs.
+    pub max_instances: Option<u64>,
+    /// What of the node's processing power instances may use.
+    pub allowed_dmips: Option<u64>,
+    /// What of the node's memory instances may use.
+    pub allowed_ram: Option<ByteSize>,
+    /// Capabilities that items may have when they ask.
+    pub granted_capabilities: Vec<String>,
+    /// The first of 65,536 ids for user namespaces.
+    pub first_mapped_id: Option<u32>,
+    /// Folders of the host that every instance sees, read-only.
+    pub host_binds: Vec<PathBuf>,
+    /// `native` only: rather fail than run with a part of the sandbox missing.
+    pub strict: bool,
+}
+
+/// Bounds of the launcher; what is absent is the default.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RawLauncher {
+    /// Starts at a time.
+    pub parallel_starts: Option<u64>,
+    /// Downloads at a time.
+    pub parallel_downloads: Option<u64>,
+    /// A version that runs for so long is good.
+    pub health_period: Option<Duration>,
+    /// Between asking an instance to end and ending it.
+    pub stop_timeout: Option<Duration>,
+}
+
+const DAY: u64 = 24 * 60 * 60;
+
+impl Default for RawConfig {
+    fn default() -> Self {
+        let time =
+            |seconds| Duration::new(std::time::Duration::from_secs(seconds)).unwrap_or_default();
+        Self {
+            cm_server_url: String::new(),
+            iam_public_server_url: String::new(),
+            iam_protected_server_url: String::new(),
+            ca_cert: PathBuf::new(),
+            cert_revocation_lists: Vec::new(),
+            cert_storage: "sm".to_owned(),
+            insecure: String::new(),
+            working_dir: PathBuf::from("/var/lib/muster/sm"),
+            runtime_dir: PathBuf::from("/run/muster/sm"),
+            storage_dir: PathBuf::from("/var/lib/muster/storages"),
+            state_dir: PathBuf::from("/var/lib/muster/states"),
+            images_max_size: None,
+            update_item_ttl: time(30 * DAY),
+            image_check_period: time(7 * DAY),
+            init_system: "auto".to_owned(),
+            core_socket: PathBuf::new(),
+            program_dir: PathBuf::new(),
+            node_id_path: PathBuf::from("/etc/machine-id"),
+            node_type: "node".to_owned(),
+            max_dmips: None,
+            runtimes: Vec::new(),
+            launcher: RawLauncher::default(),
+        }
+    }
+}
+
+/// Whom to trust, and how to get an own certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// Certificates of the identity manager.
+    Iam(IamConfig),
+    /// Nobody checks anything, for this reason.
+    Insecure(String),
+}
+
+/// Where the identity manager is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IamConfig {
+    /// Its public port.
+    pub public: String,
+    /// Its protected port, for permissions.
+    pub protected: String,
+    /// The trusted authorities.
+    pub ca_cert: PathBuf,
+    /// Their revocation lists.
+    pub crls: Vec<PathBuf>,
+    /// The certificate type of this daemon.
+    pub cert_type: CertType,
+}
+
+/// One runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeConfig {
+    /// `native`, or an OCI runtime.
+    pub runtime_type: RuntimeType,
+    /// The OCI runtime's program.
+    pub program: Option<PathBuf>,
+    /// How many instances it runs.
+    pub max_instances: u64,
+    /// What instances may use.
+    pub allowed_dmips: Option<NonZeroU64>,
+    /// What instances may use.
+    pub allowed_ram: Option<NonZeroU64>,
+    /// Capabilities that items may have when they ask.
+    pub granted_capabilities: BTreeSet<String>,
+    /// The first of 65,536 ids for user namespaces.
+    pub first_mapped_id: Option<u32>,
+    /// Folders of the host that every instance sees.
+    pub host_binds: Vec<PathBuf>,
+    /// Rather fail than run with a part of the sandbox missing.
+    pub strict: bool,
+}
+
+impl RuntimeConfig {
+    /// A runtime of this type with the defaults for everything else.
+    pub fn of_type(runtime_type: RuntimeType) -> Self {
+        Self {
+            runtime_type,
+            program: None,
+            max_instances: MANY_INSTANCES,
+            allowed_dmips: None,
+            allowed_ram: None,
+            granted_capabilities: BTreeSet::new(),
+            first_mapped_id: None,
+            host_binds: Vec::new(),
+            strict: false,
+        }
+    }
+}
+
+/// How many instances a runtime announces unless it is told otherwise.
+const MANY_INSTANCES: u64 = 10_000;
+
+/// A valid configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The controller.
+    pub controller: String,
+    /// Whom to trust.
+    pub trust: Trust,
+    /// Where state is kept.
+    pub working_dir: PathBuf,
+    /// Where what a reboot may empty is kept.
+    pub runtime_dir: PathBuf,
+    /// Storage of instances.
+    pub storage_dir: PathBuf,
+    /// State files of instances.
+    pub state_dir: PathBuf,
+    /// The most that images may take, in bytes.
+    pub images_max_bytes: Option<u64>,
+    /// How long removed images are kept.
+    pub image_ttl: std::time::Duration,
+    /// Between two complete checks of the images.
+    pub image_check_period: Option<std::time::Duration>,
+    /// The init system.
+    pub init_system: InitSystem,
+    /// The folder of the programs that run in units.
+    pub program_dir: Option<PathBuf>,
+    /// What to tell about the node without an identity manager.
+    pub node: muster_nodeinfo::Options,
+    /// Runtimes; those that are found if there are none.
+    pub runtimes: Vec<RuntimeConfig>,
+    /// Bounds of the launcher.
+    pub limits: Limits,
+}
+
+/// The layers of this daemon's configuration: the file (the usual one may be missing), its drop-ins, the environment, and
+/// flags.
+pub fn layers(file: Option<&Path>, flags: &[String]) -> Load<RawConfig> {
+    let load = Load::new("muster-sm");
+    match file {
+        Some(file) => load.file(file),
+        None => load.optional_file(DEFAULT_FILE),
+    }
+    .drop_ins()
+    .env_prefix(ENV_PREFIX)
+    .set(flags.iter().cloned())
+}
+
+fn given(path: PathBuf) -> Option<PathBuf> {
+    (!path.as_os_str().is_empty()).then_some(path)
+}
+
+impl RawConfig {
+    fn trust(&self, problems: &mut Problems<'_>) -> Option<Trust> {
+        if !self.insecure.trim().is_empty() {
+            return Some(Trust::Insecure(self.insecure.clone()));
+        }
+        let cert_type = match self.cert_storage.parse() {
+            Ok(cert_type) => Some(cert_type),
+            Err(error) => {
+                problems.report("certStorage", error);
+                None
+            }
+        };
+        let mut required = |key, text: &str| {
+            if text.is_empty() {
+                problems.report(key, "must be given, unless insecure says why not");
+            }
+            !text.is_empty()
+        };
+        let complete = [
+            required("iamPublicServerUrl", &self.iam_public_server_url),
+            required("iamProtectedServerUrl", &self.iam_protected_server_url),
+            required("caCert", &self.ca_cert.to_string_lossy()),
+        ];
+        let cert_type = cert_type?;
+        complete.iter().all(|it| *it).then(|| {
+            Trust::Iam(IamConfig {
+                public: self.iam_public_server_url.clone(),
+                protected: self.iam_protected_server_url.clone(),
+                ca_cert: self.ca_cert.clone(),
+                crls: self.cert_revocation_lists.clone(),
+                cert_type,
+            })
+        })
+    }
+
+    fn init_system(&self, problems: &mut Problems<'_>) -> Option<InitSystem> {
+        let socket = given(self.core_socket.clone());
+        match self.init_system.as_str() {
+            "auto" => Some(socket.map_or(InitSystem::Detect, |it| InitSystem::Core(Some(it)))),
+            "core" => Some(InitSystem::Core(socket)),
+            "systemd" => Some(InitSystem::Systemd),
+            _ => {
+                problems.report("initSystem", "must be auto, core or systemd");
+                None
+            }
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let defaults = Limits::default();
+        let raw = &self.launcher;
+        let count = |given: Option<u64>, default| {
+            given.map_or(default, |it| {
+                usize::try_from(it).unwrap_or(usize::MAX).max(1)
+            })
+        };
+        Limits {
+            starts: count(raw.parallel_starts, defaults.starts),
+            fetches: count(raw.parallel_downloads, defaults.fetches),
+            health_period: raw
+                .health_period
+                .map_or(defaults.health_period, |it| it.get()),
+            stop_grace: raw.stop_timeout.map_or(defaults.stop_grace, |it| it.get()),
+            ..defaults
+        }
+    }
+}
+
+impl RawRuntime {
+    fn validate(self, path: &str, problems: &mut Problems<'_>) -> Option<RuntimeConfig> {
+        let runtime_type = match RuntimeType::new(&self.runtime_type) {
+            Ok(runtime_type) => runtime_type,
+            Err(error) => {
+                problems.report(&format!("{path}.type"), error);
+                return None;
+            }
+        };
+        Some(RuntimeConfig {
+            runtime_type,
+            program: self.program,
+            max_instances: self.max_instances.unwrap_or(MANY_INSTANCES),
+            allowed_dmips: self.allowed_dmips.and_then(NonZeroU64::new),
+            allowed_ram: self.allowed_ram.and_then(|it| NonZeroU64::new(it.bytes())),
+            granted_capabilities: self.granted_capabilities.into_iter().collect(),
+            first_mapped_id: self.first_mapped_id,
+            host_binds: self.host_binds,
+            strict: self.strict,
+        })
+    }
+}
+
+impl Validate for RawConfig {
+    type Valid = Config;
+
+    fn validate(self, problems: &mut Problems<'_>) -> Option<Config> {
+        if self.cm_server_url.is_empty() {
+            problems.report("cmServerUrl", "must be given, as host:port");
+        }
+        let trust = self.trust(problems);
+        let init_system = self.init_system(problems);
+        let limits = self.limits();
+        let node_type = match NodeType::new(&self.node_type) {
+            Ok(node_type) => Some(node_type),
+            Err(error) => {
+                problems.report("nodeType", error);
+                None
+            }
+        };
+        let runtimes: Vec<Option<RuntimeConfig>> = self
+            .runtimes
+            .into_iter()
+            .enumerate()
+            .map(|(index, raw)| raw.validate(&format!("runtimes[{index}]"), problems))
+            .collect();
+        let mut node = muster_nodeinfo::Options::new(node_type?);
+        node.node_id_path = self.node_id_path;
+        node.max_dmips = self.max_dmips.and_then(NonZeroU64::new);
+        node.dmips_cache = Some(self.working_dir.join("dmips.json"));
+        let check = self.image_check_period.get();
+        Some(Config {
+            controller: self.cm_server_url,
+            trust: trust?,
+            working_dir: self.working_dir,
+            runtime_dir: self.runtime_dir,
+            storage_dir: self.storage_dir,
+            state_dir: self.state_dir,
+            images_max_bytes: self.images_max_size.map(|it| it.bytes()),
+            image_ttl: self.update_item_ttl.get(),
+            image_check_period: (!check.is_zero()).then_some(check),
+            init_system: init_system?,
+            program_dir: given(self.program_dir),
+            node,
+            runtimes: runtimes.into_iter().collect::<Option<_>>()?,
+            limits,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_config::Format;
+
+    use super::*;
+
+    fn load(text: &str) -> Result<Config, muster_config::ConfigError> {
+        let load = Load::<RawConfig>::new("muster-sm").document("sm.json", Format::Json, text);
+        load.load()?.validate()
+    }
+
+    #[test]
+    fn a_complete_configuration_is_taken() {
+        let config = load(
+            r#"{"cmServerUrl": "main:8093", "iamPublicServerUrl": "localhost:8090",
+                "iamProtectedServerUrl": "localhost:8089", "caCert": "/etc/muster/ca.pem",
+                "runtimes": [{"type": "runc", "maxInstances": 7}, {"type": "native", "strict": true}],
+                "launcher": {"parallelStarts": 2, "stopTimeout": "3s"}, "imagesMaxSize": "2GiB"}"#,
+        )
+        .unwrap();
+        assert_eq!(config.runtimes.len(), 2);
+        assert_eq!(config.runtimes[0].max_instances, 7);
+        assert!(config.runtimes[1].strict);
+        assert_eq!(config.limits.starts, 2);
+        assert_eq!(config.limits.stop_grace.as_secs(), 3);
+        assert_eq!(config.images_max_bytes, Some(2 << 30));
+        assert!(matches!(config.trust, Trust::Iam(_)));
+    }
+
+    #[test]
+    fn everything_that_is_missing_is_named_at_once() {
+        let error = load(r#"{"initSystem": "upstart", "runtimes": [{}]}"#).unwrap_err();
+        let text = format!("{}", muster_telemetry::ErrorChain(&error));
+        for key in [
+            "cmServerUrl",
+            "iamPublicServerUrl",
+            "iamProtectedServerUrl",
+            "caCert",
+            "initSystem",
+            "runtimes[0].type",
+        ] {
+            assert!(text.contains(key), "{key} in {text}");
+        }
+    }
+
+    #[test]
+    fn without_tls_a_reason_is_needed() {
+        let config = load(r#"{"cmServerUrl": "main:8093", "insecure": "a trial"}"#).unwrap();
+        assert_eq!(config.trust, Trust::Insecure("a trial".into()));
+        assert!(load(r#"{"cmServerUrl": "main:8093", "insecure": "  "}"#).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! Permissions of instances, registered with the identity manager.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+use muster_api::domain::{AosCode, InstanceIdent};
+use muster_iamclient::IamClient;
+use muster_item::ItemConfig;
+use muster_launcher::seams::{Permissions, SeamError};
+use muster_runtime::Secret;
+use muster_telemetry::ErrorChain;
+use zeroize::Zeroizing;
+
+/// Registers over the protected port.
+///
+/// An identity manager that is away does not keep an instance from being stopped: what could not be taken back is taken back at
+/// the next call that reaches it.
+#[derive(Debug)]
+pub struct IamPermissions {
+    client: IamClient,
+    owed: Mutex<BTreeSet<InstanceIdent>>,
+}
+
+impl IamPermissions {
+    /// With this client, which must have a protected target.
+    pub fn new(client: IamClient) -> Self {
+        Self {
+            client,
+            owed: Mutex::default(),
+        }
+    }
+
+    fn owed(&self) -> MutexGuard<'_, BTreeSet<InstanceIdent>> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes back what is owed, as far as that goes.
+    async fn settle(&self) {
+        let owed: Vec<InstanceIdent> = self.owed().iter().cloned().collect();
+        for instance in owed {
+            if self.client.unregister_instance(&instance).await.is_err() {
+                return;
+            }
+            self.owed().remove(&instance);
+        }
+    }
+}
+
+impl Permissions for IamPermissions {
+    fn register<'a>(
+        &'a self,
+        instance: &'a InstanceIdent,
+        item: &'a ItemConfig,
+    ) -> BoxFuture<'a, Result<Option<Secret>, SeamError>> {
+        Box::pin(async move {
+            if item.permissions.is_empty() {
+                return Ok(None);
+            }
+            self.owed().remove(instance);
+            let secret = self
+                .client
+                .register_instance(instance, &item.permissions)
+                .await;
+            self.settle().await;
+            let secret = secret.map_err(|error| SeamError::new(AosCode::Failed, error))?;
+            Ok(Some(Secret(Zeroizing::new(secret.expose().to_owned()))))
+        })
+    }
+
+    fn unregister<'a>(
+        &'a self,
+        instance: &'a InstanceIdent,
+    ) -> BoxFuture<'a, Result<(), SeamError>> {
+        Box::pin(async move {
+            match self.client.unregister_instance(instance).await {
+                Ok(()) => self.settle().await,
+                Err(error) if error.is_unreachable() => {
+                    tracing::warn!(%instance, error = %ErrorChain(&error), "its permissions are taken back later");
+                    self.owed().insert(instance.clone());
+                }
+                Err(error) => return Err(SeamError::new(AosCode::Failed, error)),
+            }
+            Ok(())
+        })
+    }
+}
