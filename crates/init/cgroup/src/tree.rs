@@ -20,6 +20,9 @@ use crate::usage::{Usage, of_group, of_processes};
 /// Controllers that units' limits and accounts need.
 const WANTED_CONTROLLERS: [&str; 4] = ["cpu", "io", "memory", "pids"];
 
+/// The group for commands of a unit whose group has been handed on, as systemd names it.
+const CONTROL_LEAF: &str = ".control";
+
 /// How a new process gets into a group.
 #[derive(Debug)]
 pub enum SpawnTarget {
@@ -183,7 +186,11 @@ impl Tree {
                 if frozen {
                     return Err(CgroupError::Frozen { path: path.clone() });
                 }
-                let folder = files.open_folder(path.relative()).map_err(failed)?;
+                let place = match new {
+                    true => path.relative().to_owned(),
+                    false => with_room(files, path).map_err(failed)?,
+                };
+                let folder = files.open_folder(&place).map_err(failed)?;
                 Ok(SpawnTarget::Born(folder))
             }
             Backing::V1(files) => {
@@ -435,4 +442,19 @@ fn event(files: &Files, path: &CgroupPath, key: &str) -> Result<bool, CgroupErro
         Err(Errno::NOENT | Errno::NODEV) => Ok(path.is_root() && key == "populated"),
         Err(error) => Err(CgroupError::new("read the events of", path, error)),
     }
+}
+
+/// Where a process can be put: a group whose owner has handed controllers on to groups below it takes none itself, so commands
+/// that are run beside what the owner put there get a group of their own.
+fn with_room(files: &Files, path: &CgroupPath) -> Result<String, Errno> {
+    let own = path.relative().to_owned();
+    let handed_on = files
+        .read(&path.file("cgroup.subtree_control"))
+        .unwrap_or_default();
+    if handed_on.trim().is_empty() {
+        return Ok(own);
+    }
+    let beside = format!("{own}/{CONTROL_LEAF}");
+    files.make(&beside)?;
+    Ok(beside)
 }

@@ -271,9 +271,15 @@ impl<B: Backend> Supervised<B> {
         for instance in known {
             self.units.know(&instance);
             let id = instance.instance_id();
+            let ended = self.ended_meanwhile(id);
             let state = match newest.get(&id) {
-                Some(unit) => self.units.state(unit).map(|state| (unit.run, state)),
-                None => self.ended_meanwhile(id),
+                // A unit between two states is not taken for one that is not there.
+                Some(unit) => {
+                    let ended = ended.filter(|(run, _)| *run == unit.run);
+                    let unclear = || ended.map_or(RunState::Starting, |(_, state)| state);
+                    Some((unit.run, self.units.state(unit).unwrap_or_else(unclear)))
+                }
+                None => ended,
             };
             if let Some((run, state)) = state {
                 let one = Adopted {

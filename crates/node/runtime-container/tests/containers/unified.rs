@@ -6,8 +6,6 @@ use std::time::Duration;
 use muster_lab::machine::Build;
 use muster_lab::muster;
 
-use crate::rig;
-
 const TIME: Duration = Duration::from_secs(240);
 
 /// What the guest does, and then it ends. Everything that it finds goes to `/out/found`.
@@ -16,10 +14,23 @@ exec >/out/found 2>&1
 set -x
 export DRIVER_UNIT_PROGRAM=/lab/tests/muster-container
 driver=/lab/tests/container-driver
-mkdir -p /run/storage; chmod 777 /run/storage
+busybox=/lab/bin/busybox
+$busybox insmod /usr/lib/uml/modules/$(uname -r)/kernel/fs/overlayfs/overlay.ko
+mkdir -p /run/storage /run/image/bin; chmod 777 /run/storage
+cp $busybox /run/image/bin/busybox
+for tool in sh sleep dd id cat; do ln -s busybox /run/image/bin/$tool; done
+# Looks again until a command prints something like this; what it printed is in `seen`.
+until_seen() {
+    for try in $(seq 100); do
+        seen=$(eval "$2")
+        echo "$seen" | grep -q "$1" && return
+        sleep 0.1
+    done
+}
+image='"layers": ["/run/image"]'
 for runtime in runc crun; do
     export DRIVER_OCI_RUNTIME=$runtime
-    $driver start $runtime 1 'sleep 0.2; exec sleep 1000' '{"dmips": 2500, "ram": 33554432, "pids": 23}' || continue
+    $driver start $runtime 1 'sleep 0.2; exec sleep 1000' '{"dmips": 2500, "ram": 33554432, "pids": 23, '"$image}" || continue
     group=$(echo /sys/fs/cgroup/system.slice/muster-container-*/container)
     set +x
     echo "$runtime memory $(cat $group/memory.max)"
@@ -29,19 +40,15 @@ for runtime in runc crun; do
     set -x
     # Killed from outside, it is started again by core, in the same unit.
     kill -9 $(cat /run/muster/container/*/pid)
-    for try in 1 2 3 4 5 6 7 8 9 10; do
-        sleep 0.5
-        echo "$runtime again $($driver adopt $runtime) restarts $(sctl show --value -p NRestarts 'muster-container-*')"
-    done | grep -m1 'Running restarts 1'
+    until_seen 'Running restarts 1' 'echo $($driver adopt $runtime) restarts $(sctl show --value -p NRestarts "muster-container-*")'
+    echo "$runtime again $seen"
     $driver stop $runtime 0
-    $driver start hungry 2 'sleep 0.3; exec dd if=/dev/zero of=/dev/null bs=100M' '{"ram": 16000000, "burst": 1}'
-    for try in 1 2 3 4 5 6 7 8 9 10; do
-        sleep 0.5
-        echo "$runtime $($driver adopt hungry)"
-    done | grep -m1 'OutOfMemory'
+    $driver start hungry 2 'sleep 0.3; exec dd if=/dev/zero of=/dev/null bs=100M' '{"ram": 16000000, "burst": 1, '"$image}"
+    until_seen 'OutOfMemory' '$driver adopt hungry'
+    echo "$runtime $seen"
     $driver stop hungry 0
-    $driver start users 1 'id -u >/storage/users; cat /proc/self/uid_map >>/storage/users; exec sleep 1000' '{"user_namespace": true, "storage": "/run/storage"}'
-    for try in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; [ -s /run/storage/users ] && break; done
+    $driver start users 1 'id -u >/storage/users; cat /proc/self/uid_map >>/storage/users; exec sleep 1000' '{"user_namespace": true, "storage": "/run/storage", '"$image}"
+    until_seen '65536\|60534' 'cat /run/storage/users'
     set +x
     echo "$runtime users $(head -n 1 /run/storage/users) $(wc -l </run/storage/users)"
     rm -f /run/storage/users
@@ -64,13 +71,10 @@ fn limits_restarts_and_want_of_memory_are_right_on_cgroup_v2() {
         File("/bin/busybox")
     );
     let programs = muster::programs(Build::Test, &["muster-core/fault-points"]).expect("programs");
-    let image = rig::image();
     let enough = "[Unit]\nAfter=basic.target\nWants=basic.target try.service\n";
     let service = "[Service]\nType=oneshot\nExecStart=/lab/tests/script\nExecStopPost=/lab/muster/sctl poweroff --no-block\n\
                    Environment=PATH=/lab/muster:/usr/sbin:/usr/bin:/sbin:/bin\n";
     let guest = muster::guest(&programs)
-        .module("overlay")
-        .share(image.path(), "/image")
         .host_file(
             muster_fault::test_program("container-driver"),
             "/lab/tests/container-driver",
