@@ -21,12 +21,13 @@ use muster_telemetry::{
 use muster_tls::{Insecure, NoReasonError, NodeId, ParseSpiffeError};
 use tokio::sync::watch;
 use tokio::task;
-use tokio::time::interval;
+use tokio::time::{interval, sleep};
 use tracing::{error, info, warn};
 
 use crate::caller::{Door, Gate};
 use crate::config::{Config, MainNode, Port};
 use crate::current_node::CurrentNode;
+use crate::footprint;
 use crate::identity::Identity;
 use crate::join::{ProtectedPort, PublicPort};
 use crate::local::{Commands, LocalNode};
@@ -39,6 +40,8 @@ use crate::reload;
 use crate::servers::{ServePortError, Servers, Signals};
 use crate::services::{Parts, Services};
 
+/// How long after a change of phase its work is over.
+const SETTLED: Duration = Duration::from_secs(5);
 /// How long tasks get to end.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -349,11 +352,18 @@ fn watch_over(tasks: &mut TaskSet, notifier: &Notifier, stop: &CancellationToken
     spawn(tasks, "watchdog", pings, stop);
 }
 
-/// Tells the service manager how far the node is.
+/// Tells the service manager how far the node is, and gives memory back once a change has settled.
 async fn tell_status(mut phase: watch::Receiver<Phase>, notifier: Notifier) {
     loop {
         let now = *phase.borrow_and_update();
         notifier.status(&format!("the node is {now}"));
+        tokio::select! {
+            changed = phase.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
+            () = sleep(SETTLED) => footprint::give_back(),
+        }
         if phase.changed().await.is_err() {
             return;
         }

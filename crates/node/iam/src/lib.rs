@@ -32,7 +32,8 @@
 //! | those of the registry or the join link, the identifier and the servers | | | see their crates |
 //!
 //! The runtime has one thread. Disks, tokens and files are waited for on up to four others, which end
-//! when they are idle. At rest nothing wakes up but what the manager's watchdog asks for.
+//! when they are idle. At rest nothing wakes up but what the manager's watchdog asks for, and pages of the
+//! program that only the start or a provisioning has needed are given back.
 //!
 //! # Provisioning
 //! `StartProvisioning`, `GetCertTypes`, `CreateKey` and `ApplyCert` for each type, `FinishProvisioning`;
@@ -82,6 +83,7 @@ pub mod config;
 mod csr;
 mod current_node;
 mod daemon;
+mod footprint;
 mod identity;
 mod join;
 mod local;

@@ -1,0 +1,109 @@
+//! Giving memory back that only the work just done has needed.
+//!
+//! A start and a provisioning run through most of the program once. The pages of code and constants
+//! that they touched stay mapped for ever although the daemon then rests. They are let go of here:
+//! they are clean pages of the program's file, so nothing is lost, and what is needed again is mapped
+//! again from the page cache.
+
+use std::fs;
+use std::ops::Range;
+
+use rustix::mm::{Advice, madvise};
+use tracing::debug;
+
+/// Longest list of mappings that is looked at.
+const LONGEST: usize = 1 << 20;
+
+/// Lets go of the program's own clean pages. Where the system tells too little, nothing happens.
+#[expect(unsafe_code, reason = "advice about memory is given by address")]
+pub(crate) fn give_back() {
+    let Ok(program) = fs::read_link("/proc/self/exe") else {
+        return;
+    };
+    let Ok(mappings) = fs::read_to_string("/proc/self/smaps") else {
+        return;
+    };
+    if mappings.len() > LONGEST {
+        return;
+    }
+    let mut bytes = 0;
+    for range in clean_ranges(&mappings, &program.to_string_lossy()) {
+        let length = range.end - range.start;
+        let address = std::ptr::without_provenance_mut(range.start);
+        // SAFETY: the range is a mapping of the program's file without a single modified page, and it
+        // cannot be written to, so reading it again gives the same bytes from the file. Nothing in this
+        // process unmaps or remaps the program's own segments.
+        let advised = unsafe { madvise(address, length, Advice::LinuxDontNeed) };
+        if advised.is_ok() {
+            bytes += length;
+        }
+    }
+    debug!(bytes, "let go of the program's clean pages");
+}
+
+/// The mappings of `program` that cannot be written to and hold nothing but the file's content. What
+/// the loader has relocated and then protected is modified, and left alone.
+fn clean_ranges(mappings: &str, program: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut candidate = None;
+    for line in mappings.lines() {
+        if let Some(range) = header(line) {
+            candidate = range_of_program(line, program).then_some(range);
+        } else if let Some(rest) = line.strip_prefix("Anonymous:") {
+            let modified = rest.split_whitespace().next() != Some("0");
+            found.extend(candidate.take().filter(|_| !modified));
+        }
+    }
+    found
+}
+
+/// The addresses in a mapping's first line.
+fn header(line: &str) -> Option<Range<usize>> {
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    let (start, end) = (address(start)?, address(end)?);
+    (start < end).then_some(start..end)
+}
+
+fn range_of_program(line: &str, program: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let read_only = words.nth(1).is_some_and(|permissions| {
+        permissions.starts_with('r') && permissions.as_bytes().get(1) == Some(&b'-')
+    });
+    read_only && line.ends_with(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPPINGS: &str = "\
+55e0a000-55e0b000 r--p 00000000 fe:00 1 /usr/bin/x
+Size: 4 kB
+Anonymous:             0 kB
+55e0b000-55e0f000 r-xp 00001000 fe:00 1 /usr/bin/x
+Anonymous:             0 kB
+55e0f000-55e10000 r--p 00005000 fe:00 1 /usr/bin/x
+Anonymous:             4 kB
+55e10000-55e11000 rw-p 00006000 fe:00 1 /usr/bin/x
+Anonymous:             0 kB
+7f000000-7f001000 r-xp 00000000 fe:00 2 /usr/lib/libc.so.6
+Anonymous:             0 kB
+7f001000-7f002000 r--p 00000000 00:00 0
+Anonymous:             0 kB
+";
+
+    #[test]
+    fn only_unmodified_pages_of_the_program_itself_are_let_go_of() {
+        let found = clean_ranges(MAPPINGS, "/usr/bin/x");
+        assert_eq!(found, [0x55e0_a000..0x55e0_b000, 0x55e0_b000..0x55e0_f000]);
+        assert!(clean_ranges("nonsense\nAnonymous: 0 kB\n", "/usr/bin/x").is_empty());
+    }
+
+    #[test]
+    fn the_program_goes_on_without_its_pages() {
+        give_back();
+        give_back();
+        assert_eq!("still here".to_uppercase(), "STILL HERE");
+    }
+}
