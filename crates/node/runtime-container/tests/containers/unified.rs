@@ -44,7 +44,7 @@ for runtime in runc crun; do
     echo "$runtime again $seen"
     $driver stop $runtime 0
     $driver start hungry 2 'sleep 0.3; exec dd if=/dev/zero of=/dev/null bs=100M' '{"ram": 16000000, "burst": 1, '"$image}"
-    until_seen 'OutOfMemory' '$driver adopt hungry'
+    until_seen 'Ended(OutOfMemory)' '$driver adopt hungry'
     echo "$runtime $seen"
     $driver stop hungry 0
     $driver start users 1 'id -u >/storage/users; cat /proc/self/uid_map >>/storage/users; exec sleep 1000' '{"user_namespace": true, "storage": "/run/storage", '"$image}"
