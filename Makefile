@@ -48,7 +48,7 @@ soak: setup ## long rounds: power cuts, kill matrices, link chaos
 	$(STRICT) MUSTER_SOAK=1 scripts/soak
 
 .PHONY: install
-install: ## build and install the service manager (DESTDIR is honoured)
+install: ## build and install Muster (DESTDIR is honoured)
 	scripts/install
 
 .PHONY: clean

@@ -1,0 +1,117 @@
+"""A controller for one node, of grpcio: sends the sets that it finds in a folder, and says when they are up.
+
+usage: cm.py GENERATED FOLDER IMAGES
+
+FOLDER/N.json holds the N-th set: {"item": "manifest digest", ...}. When the node reports exactly these as active, FOLDER/N.done
+is written, with what it reported. Blobs are given as file URLs of the layouts in IMAGES.
+"""
+
+import glob
+import json
+import os
+import queue
+import sys
+import threading
+import time
+from concurrent import futures
+
+generated, folder, images = sys.argv[1:4]
+sys.path.insert(0, generated)
+
+import grpc  # noqa: E402
+from servicemanager.v5 import servicemanager_pb2 as sm  # noqa: E402
+from servicemanager.v5 import servicemanager_pb2_grpc as services  # noqa: E402
+
+
+class Controller(services.SMServiceServicer):
+    def __init__(self):
+        self.wanted = None
+        self.number = 0
+        self.lock = threading.Lock()
+        self.streams = []
+        self.runtime = None
+
+    def update(self, number, wanted):
+        with self.lock:
+            self.number, self.wanted = number, wanted
+            for stream in self.streams:
+                stream.put(self.message())
+
+    def message(self):
+        instances = []
+        for item, digest in sorted(self.wanted.items()):
+            info = sm.InstanceInfo(version=digest[7:15], manifest_digest=digest, runtime_id=self.runtime, uid=5000, gid=5000)
+            info.instance.item_id = item
+            info.instance.subject_id = "subject"
+            instances.append(info)
+        return sm.SMIncomingMessages(update_instances=sm.UpdateInstances(start_instances=instances))
+
+    def RegisterSM(self, messages, context):
+        outbox = queue.Queue()
+        status = sm.ConnectionStatus(cloud_status=sm.CONNECTED)
+        outbox.put(sm.SMIncomingMessages(connection_status=status))
+        threading.Thread(target=self.listen, args=(messages, outbox), daemon=True).start()
+        while context.is_active():
+            try:
+                yield outbox.get(timeout=0.2)
+            except queue.Empty:
+                pass
+
+    def listen(self, messages, outbox):
+        try:
+            for message in messages:
+                kind = message.WhichOneof("SMOutgoingMessage")
+                if kind == "sm_info":
+                    with self.lock:
+                        runtimes = {it.type: it.runtime_id for it in message.sm_info.runtimes}
+                        self.runtime = runtimes["runc"]
+                        self.streams.append(outbox)
+                    print("node", message.sm_info.node_id, sorted(runtimes), flush=True)
+                elif kind == "node_instances_status":
+                    self.look(message.node_instances_status.instances)
+        except grpc.RpcError:
+            pass
+        with self.lock:
+            if outbox in self.streams:
+                self.streams.remove(outbox)
+
+    def look(self, statuses):
+        seen = {it.instance.item_id: (it.manifest_digest, it.state, it.error.message) for it in statuses}
+        print("instances", json.dumps(seen), flush=True)
+        with self.lock:
+            if self.wanted is None:
+                return
+            up = {item: digest for item, (digest, state, _) in seen.items() if state == "active"}
+            if up == self.wanted and len(seen) == len(up):
+                with open(f"{folder}/.new", "w") as file:
+                    json.dump(seen, file)
+                os.rename(f"{folder}/.new", f"{folder}/{self.number}.done")
+
+    def GetBlobsInfos(self, request, context):
+        urls = []
+        for digest in request.digests:
+            found = glob.glob(f"{images}/*/blobs/{digest.replace(':', '/')}")
+            if not found:
+                context.abort(grpc.StatusCode.INTERNAL, f"no blob {digest}")
+            urls.append(f"file://{found[0]}")
+        return sm.BlobsInfos(urls=urls)
+
+
+controller = Controller()
+options = [
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5000),
+]
+server = grpc.server(futures.ThreadPoolExecutor(max_workers=8), options=options)
+services.add_SMServiceServicer_to_server(controller, server)
+server.add_insecure_port("127.0.0.1:8093")
+server.start()
+number = 1
+while True:
+    path = f"{folder}/{number}.json"
+    if controller.runtime and os.path.exists(path):
+        with open(path) as file:
+            controller.update(number, json.load(file))
+        number += 1
+    time.sleep(0.05)

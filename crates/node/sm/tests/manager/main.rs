@@ -1,0 +1,4 @@
+//! The Service Manager in a machine with core, runc and a controller written in Python.
+
+mod rig;
+mod sets;
