@@ -31,7 +31,13 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-runtime-native", "muster-native-exec"),
 ];
 
-/// Process of an instance: its item and its pid.
+/// Prints the number and the unit of every process of an instance, also of those in namespaces of their own.
+const LIST: &str = r#"for comm in $(grep -lx sleep /proc/[0-9]*/comm 2>/dev/null); do
+    folder=${comm%/comm}
+    echo "${folder#/proc/} $(grep -o 'muster-container-[^/]*service' "$folder/cgroup" | head -n 1)"
+done"#;
+
+/// Unit of an instance and its process.
 pub(crate) type Pids = BTreeMap<String, i32>;
 
 pub(crate) struct Rig {
@@ -41,7 +47,9 @@ pub(crate) struct Rig {
     /// Digests of the versions of the one image.
     pub(crate) versions: Vec<String>,
     sets: u32,
+    // The machine sees both until it ends.
     _files: TempDir,
+    _programs: Binaries,
 }
 
 impl Deref for Rig {
@@ -150,6 +158,7 @@ impl Rig {
             versions,
             sets: 0,
             _files: files,
+            _programs: programs,
         }
     }
 
@@ -183,12 +192,12 @@ impl Rig {
 
     /// The processes of all instances.
     pub(crate) fn pids(&self) -> Pids {
-        let processes = self.machine.processes().expect("a list");
-        processes
-            .into_iter()
-            .filter(|process| process.name == "sleep" && !process.zombie)
-            .map(|process| (process.cgroup.clone(), process.pid))
-            .collect()
+        let listed = self.machine.run(["sh", "-c", LIST]).expect("a list").stdout;
+        let line = |line: &str| {
+            let (pid, unit) = line.split_once(' ')?;
+            Some((unit.to_owned(), pid.parse().expect("a number")))
+        };
+        listed.lines().filter_map(line).collect()
     }
 
     /// Waits until the Service Manager runs and is not `old`.
