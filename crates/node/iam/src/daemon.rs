@@ -15,13 +15,11 @@ use muster_nodeinfo::{GatherError, NodeFacts};
 use muster_permissions::{Limits, OpenKeyError, Permissions};
 use muster_rpc::{Dial, TargetError};
 use muster_store::{OnDamage, OpenStoreError, Outcome, Store, StoreConfig};
-use muster_telemetry::{
-    CancellationToken, Heartbeat, Notifier, Shutdown, TaskSet, WatchdogPeriod, run_watchdog,
-};
+use muster_telemetry::{Notifier, Shutdown, TaskSet};
 use muster_tls::{Insecure, NoReasonError, NodeId, ParseSpiffeError};
 use tokio::sync::watch;
 use tokio::task;
-use tokio::time::{interval, sleep};
+use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use crate::caller::{Door, Gate};
@@ -194,7 +192,7 @@ pub(crate) async fn run(
         node: node.clone(),
     };
     let (provisioner, work) = provisioning.start(phase);
-    spawn(&mut tasks, "provisioning", work, &stop);
+    tasks.spawn_until_shutdown("provisioning", work);
 
     let trust = TrustFiles {
         ca: config.ca_cert.clone(),
@@ -205,7 +203,7 @@ pub(crate) async fn run(
         .map_err(StartError::OwnCert)?;
     let own_cert = OwnCert::open(newest, trust.clone(), node.clone()).await;
     let in_use = own_cert.in_use();
-    spawn(&mut tasks, "own certificate", own_cert.run(), &stop);
+    tasks.spawn_until_shutdown("own certificate", own_cert.run());
 
     let local = Arc::new(LocalNode::new(
         node_id.clone(),
@@ -270,14 +268,9 @@ pub(crate) async fn run(
         shutdown.reloads(),
         notifier.clone(),
     );
-    spawn(&mut tasks, "reloads", follow, &stop);
-    watch_over(&mut tasks, notifier, &stop);
-    spawn(
-        &mut tasks,
-        "status",
-        tell_status(provisioner.phase(), notifier.clone()),
-        &stop,
-    );
+    tasks.spawn_until_shutdown("reloads", follow);
+    tasks.watch_over(notifier);
+    tasks.spawn_until_shutdown("status", tell_status(provisioner.phase(), notifier.clone()));
     notifier.ready();
     info!("ready");
 
@@ -293,21 +286,6 @@ pub(crate) async fn run(
         warn!(error = %muster_telemetry::ErrorChain(&failed), "the database was not closed cleanly");
     }
     Ok(outcome.exit_code())
-}
-
-/// Starts a task that ends with the daemon, wherever it is: everything that must survive is on the
-/// disk.
-fn spawn(
-    tasks: &mut TaskSet,
-    name: &'static str,
-    task: impl Future<Output = ()> + Send + 'static,
-    stop: &CancellationToken,
-) {
-    let stop = stop.clone();
-    tasks.spawn(name, async move {
-        stop.run_until_cancelled(task).await;
-        Ok::<(), io::Error>(())
-    });
 }
 
 /// The ways to the Main Node.
@@ -331,25 +309,6 @@ fn targets(
         public,
         protected: Arc::new(protected.map_err(StartError::Join)?),
     })
-}
-
-/// Pings of the service manager's watchdog, while this runtime turns.
-fn watch_over(tasks: &mut TaskSet, notifier: &Notifier, stop: &CancellationToken) {
-    let Some(period) = WatchdogPeriod::from_environment() else {
-        return;
-    };
-    let heartbeat = Heartbeat::new();
-    let beat = heartbeat.clone();
-    let touch = async move {
-        let mut ticks = interval(period.touch_every());
-        loop {
-            ticks.tick().await;
-            beat.touch();
-        }
-    };
-    spawn(tasks, "heartbeat", touch, stop);
-    let pings = run_watchdog(notifier.clone(), period, heartbeat, stop.clone());
-    spawn(tasks, "watchdog", pings, stop);
 }
 
 /// Tells the service manager how far the node is, and gives memory back once a change has settled.

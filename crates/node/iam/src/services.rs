@@ -28,6 +28,12 @@ use crate::caller::{Door, Gate};
 use crate::identity::Identity;
 use crate::local::Commands;
 
+/// The longest question on the public port, where anybody may ask.
+const QUESTION: usize = 16 * 1024;
+/// The longest message of a node that joins: descriptions above 64 KiB are refused with a reason, and a request for a certificate
+/// is shorter.
+const DESCRIPTION: usize = 256 * 1024;
+
 /// A stream of answers, as the generated services want it.
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -74,15 +80,17 @@ impl Services {
         use wire::iam_public_permissions_service_server::IamPublicPermissionsServiceServer as PublicPermissions;
 
         let mut server = ServerBuilder::new(config, FILE_DESCRIPTOR_SET)
-            .service(IamVersionServiceServer::new(self.clone()))
-            .service(PublicIdentity::new(self.clone()))
-            .service(PublicNode::new(self.clone()))
-            .service(PublicCert::new(self.clone()));
+            .service(IamVersionServiceServer::new(self.clone()).max_decoding_message_size(QUESTION))
+            .service(PublicIdentity::new(self.clone()).max_decoding_message_size(QUESTION))
+            .service(PublicNode::new(self.clone()).max_decoding_message_size(QUESTION))
+            .service(PublicCert::new(self.clone()).max_decoding_message_size(QUESTION));
         if self.parts.permissions.is_some() {
-            server = server.service(PublicPermissions::new(self.clone()));
+            let permissions = PublicPermissions::new(self.clone());
+            server = server.service(permissions.max_decoding_message_size(QUESTION));
         }
         if self.parts.commands.registry().is_some() {
-            server = server.service(PublicNodes::new(self.clone()));
+            let nodes = PublicNodes::new(self.clone());
+            server = server.service(nodes.max_decoding_message_size(DESCRIPTION));
         }
         if door == Door::Port(Port::Public) {
             return server;

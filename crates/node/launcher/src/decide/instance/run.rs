@@ -1,0 +1,247 @@
+//! How an instance is started, runs, and is stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_api::domain::{AosCode, AosError, Cause};
+use muster_runtime::{Ended, RunId, RunState};
+
+use super::{Fetch, Have, Instance, Pulse, Up};
+use crate::crashes::{Crashes, Verdict};
+use crate::decide::saved::Rejected;
+use crate::decide::{Facts, Now, failed};
+use crate::limits::Limits;
+use crate::target::Target;
+
+impl Instance {
+    pub(in crate::decide) fn begin_start(&mut self, run: RunId) -> Option<Arc<Target>> {
+        let target = self.want.clone()?;
+        self.not_before = None;
+        self.last = Some(Arc::new(target.info.clone()));
+        self.have = Have::Starting {
+            target: Arc::clone(&target),
+            run,
+            told: None,
+        };
+        Some(target)
+    }
+
+    fn facts_of(&self, target: &Arc<Target>) -> Facts {
+        match &self.fetch {
+            Fetch::Done {
+                target: known,
+                facts,
+            } if known == target => facts.clone(),
+            _ => Facts::unknown(),
+        }
+    }
+
+    pub(in crate::decide) fn started(
+        &mut self,
+        run: RunId,
+        result: Result<(), AosError>,
+        limits: &Limits,
+        now: Now,
+    ) {
+        let Have::Starting {
+            target,
+            run: expected,
+            told,
+        } = &self.have
+        else {
+            return;
+        };
+        if *expected != run {
+            return;
+        }
+        let (target, told) = (Arc::clone(target), told.clone());
+        let facts = self.facts_of(&target);
+        match result {
+            Ok(()) => {
+                self.adopt_up(target, run, facts, now);
+                if let Some(state) = told {
+                    self.told(run, state, limits, now);
+                }
+            }
+            Err(fault) => {
+                self.have = Have::Nothing;
+                match self.crashes.ended(Duration::ZERO, &facts, limits) {
+                    Verdict::GoOn => {
+                        self.fault = Some(fault);
+                        self.not_before = Some(now.steady + facts.policy.restart_interval);
+                    }
+                    Verdict::GiveUp => self.give_up(&target, fault, limits, now),
+                }
+            }
+        }
+    }
+
+    /// From now on, this runs.
+    pub(in crate::decide) fn adopt_up(
+        &mut self,
+        target: Arc<Target>,
+        run: RunId,
+        facts: Facts,
+        now: Now,
+    ) {
+        self.have = Have::Up(Up {
+            target,
+            run,
+            pulse: Pulse::Running,
+            since: now.steady,
+            facts,
+            given_up: None,
+        });
+    }
+
+    pub(in crate::decide) fn adopt_unknown(&mut self, target: Arc<Target>, run: RunId, now: Now) {
+        self.adopt_up(target, run, Facts::unknown(), now);
+    }
+
+    /// Its runtime says how a run is.
+    pub(in crate::decide) fn told(
+        &mut self,
+        run: RunId,
+        state: RunState,
+        limits: &Limits,
+        now: Now,
+    ) {
+        match &mut self.have {
+            Have::Starting {
+                run: expected,
+                told,
+                ..
+            } if *expected == run => *told = Some(state),
+            Have::Up(up) if up.run == run && up.given_up.is_none() => match state {
+                RunState::Starting => up.pulse = Pulse::Starting,
+                RunState::Running => {
+                    if up.pulse != Pulse::Running {
+                        up.pulse = Pulse::Running;
+                        up.since = now.steady;
+                    }
+                }
+                RunState::Restarting { last, .. } => {
+                    let uptime = up.uptime(now);
+                    up.pulse = Pulse::Restarting;
+                    let fault = describe(&last);
+                    if self.crashes.ended(uptime, &up.facts, limits) == Verdict::GiveUp {
+                        up.given_up = Some(fault);
+                    } else {
+                        self.fault = Some(fault);
+                    }
+                }
+                RunState::Ended(last) => up.given_up = Some(describe(&last)),
+            },
+            _ => {}
+        }
+    }
+
+    fn give_up(&mut self, target: &Arc<Target>, fault: AosError, limits: &Limits, now: Now) {
+        let was_good = self.good.as_ref() == Some(target);
+        let may_go_back = self.good.is_some() && !was_good && self.aim.as_ref() == Some(target);
+        if may_go_back {
+            let message = format!(
+                "version {} failed before it had run for a healthy period, the version before runs again: {}",
+                target.info.version, fault.message
+            );
+            self.rejected = Some(Rejected {
+                target: Arc::clone(target),
+                fault: AosError { message, ..fault },
+            });
+            self.crashes = Crashes::default();
+            self.fault = None;
+            self.not_before = None;
+        } else {
+            self.fault = Some(fault);
+            self.not_before = Some(now.steady + self.crashes.give_up(limits));
+        }
+    }
+
+    pub(in crate::decide) fn begin_stop(
+        &mut self,
+        now: Now,
+    ) -> Option<(Arc<Target>, Option<Duration>)> {
+        let (target, run) = match &self.have {
+            Have::Up(up) if self.must_stop(up) => (Arc::clone(&up.target), up.run),
+            Have::Stuck { target, run, retry } if *retry <= now.steady => {
+                (Arc::clone(target), *run)
+            }
+            _ => return None,
+        };
+        let mut grace = None;
+        if let Have::Up(up) = &mut self.have {
+            grace = up.facts.stop_timeout;
+            self.after_stop = up.given_up.take();
+        }
+        self.have = Have::Stopping {
+            target: Arc::clone(&target),
+            run,
+        };
+        Some((target, grace))
+    }
+
+    fn must_stop(&self, up: &Up) -> bool {
+        let replaced = || self.want.as_ref() != Some(&up.target) && self.is_fetched();
+        up.given_up.is_some() || self.want.is_none() || replaced()
+    }
+
+    pub(in crate::decide) fn stopped(
+        &mut self,
+        result: Result<(), AosError>,
+        limits: &Limits,
+        now: Now,
+    ) {
+        let Have::Stopping { target, run } = &self.have else {
+            return;
+        };
+        let (target, run) = (Arc::clone(target), *run);
+        match result {
+            Ok(()) => {
+                self.have = Have::Nothing;
+                if let Some(fault) = self.after_stop.take() {
+                    self.give_up(&target, fault, limits, now);
+                }
+            }
+            Err(fault) => {
+                self.fault = Some(fault);
+                self.have = Have::Stuck {
+                    target,
+                    run,
+                    retry: now.steady + limits.first_wait,
+                };
+            }
+        }
+    }
+
+    /// Why it is being stopped, if not because it is no longer wanted.
+    pub(in crate::decide) fn stop_fault(&self) -> Option<&AosError> {
+        self.after_stop.as_ref()
+    }
+}
+
+impl Up {
+    fn uptime(&self, now: Now) -> Duration {
+        match self.pulse {
+            Pulse::Running => now.steady.saturating_sub(self.since),
+            Pulse::Starting | Pulse::Restarting => Duration::ZERO,
+        }
+    }
+}
+
+fn describe(last: &Ended) -> AosError {
+    match last {
+        Ended::Exited(code) => AosError {
+            cause: Cause::Code {
+                code: AosCode::Failed,
+                exit_code: *code,
+            },
+            message: format!("its program ended with exit code {code}"),
+        },
+        Ended::Signalled(signal) => failed(format!("its program was ended by signal {signal}")),
+        Ended::OutOfMemory => AosError::new(
+            AosCode::NoMemory,
+            "its program used more memory than it may and was ended",
+        ),
+        Ended::NotStarted(why) => failed(format!("its program could not be started: {why}")),
+    }
+}
