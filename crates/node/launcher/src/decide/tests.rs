@@ -165,6 +165,25 @@ fn a_crash_loop_ends_however_slow_and_is_tried_again_later() {
 }
 
 #[test]
+fn how_an_old_version_ends_does_not_hold_the_new_one_up() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)]));
+    world.run_actions();
+    world.event(Event::Update(vec![info(1, 2)]));
+    world.finish_fetches();
+    // It is being stopped, and ends, while the launcher dies: the next one finds that it was killed.
+    assert!(matches!(world.actions.as_slice(), [Effect::Stop { .. }]));
+    world.die();
+    world.tell(&info(1, 1).instance, RunState::Ended(Ended::Signalled(9)));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 2.0.0"]);
+    assert_eq!(
+        world.last_status(&info(1, 2).instance).state,
+        InstanceState::Active
+    );
+}
+
+#[test]
 fn higher_priority_runs_before_lower_is_started() {
     let mut world = World::new();
     let mut first = info(1, 1);

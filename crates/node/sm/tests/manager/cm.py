@@ -66,6 +66,9 @@ class Controller(services.SMServiceServicer):
                         runtimes = {it.type: it.runtime_id for it in message.sm_info.runtimes}
                         self.runtime = runtimes["runc"]
                         self.streams.append(outbox)
+                        # A node that comes back is told what is wanted, again.
+                        if self.wanted is not None:
+                            outbox.put(self.message())
                     print("node", message.sm_info.node_id, sorted(runtimes), flush=True)
                 elif kind == "node_instances_status":
                     self.look(message.node_instances_status.instances)

@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
+use muster_api::domain::{InstanceIdent, ItemType};
 use muster_image::build::{BuildOrder, Content, RunSettings, build};
 use muster_item::{LayerFormat, Platform};
 use muster_lab::machine::{Binaries, Build, Machine};
@@ -18,7 +19,7 @@ use tempfile::TempDir;
 /// For everything that takes a moment, on a machine that may be busy.
 pub(crate) const TIME: Duration = Duration::from_secs(120);
 const PYTHON: &str = "/usr/bin/python3";
-const SM_UNIT: &str = "[Unit]\nDescription=Service Manager\n[Service]\nType=notify\nExecStart=/usr/lib/muster/muster-sm --config /etc/muster/sm.json\nRestart=always\nRestartSec=0\n[Install]\nWantedBy=multi-user.target\n";
+const SM_UNIT: &str = "[Unit]\nDescription=Service Manager\nStartLimitIntervalSec=0\n[Service]\nType=notify\nEnvironment=MUSTER_FAULT_FILE=/run/fault\nExecStart=/usr/lib/muster/muster-sm --config /etc/muster/sm.json\nRestart=always\nRestartSec=0\n[Install]\nWantedBy=multi-user.target\n";
 /// What a running node consists of.
 const PROGRAMS: &[(&str, &str)] = &[
     ("muster-init", "muster-init"),
@@ -60,7 +61,7 @@ impl Deref for Rig {
     }
 }
 
-/// Images of busybox that sleep, one for each version; their manifests' digests.
+/// Images of busybox that sleep, one for each version, with a layer of its own; their manifests' digests.
 fn images(folder: &Path, versions: usize) -> Vec<String> {
     let content = folder.join("content");
     fs::create_dir_all(content.join("bin")).expect("a folder");
@@ -69,6 +70,7 @@ fn images(folder: &Path, versions: usize) -> Vec<String> {
     let item = json!({"runtimes": [{"codename": "runc"}], "quotas": {"pidsLimit": 16}});
     (0..versions)
         .map(|version| {
+            fs::write(content.join("version"), version.to_string()).expect("a file");
             let order = BuildOrder {
                 content: Content::Folder(content.clone()),
                 run: RunSettings {
@@ -107,9 +109,9 @@ fn generate(folder: &Path) {
 }
 
 impl Rig {
-    pub(crate) fn boot() -> Self {
+    pub(crate) fn boot(versions: usize) -> Self {
         let files = tempfile::tempdir().expect("a folder");
-        let versions = images(files.path(), 3);
+        let versions = images(files.path(), versions);
         generate(&files.path().join("generated"));
         fs::create_dir(files.path().join("sets")).expect("a folder");
         let programs = Binaries::build(
@@ -123,6 +125,8 @@ impl Rig {
             "insecure": "the controller of this test has no certificate",
             "maxDmips": 10000,
             "runtimes": [{"type": "runc"}, {"type": "native"}],
+            // As the first process of its namespace, the program does not hear the request to end.
+            "launcher": {"stopTimeout": "100ms"},
         });
         let builder = muster::machine(&programs)
             .hybrid_cgroups()
@@ -198,6 +202,38 @@ impl Rig {
             Some((unit.to_owned(), pid.parse().expect("a number")))
         };
         listed.lines().filter_map(line).collect()
+    }
+
+    /// Kills the Service Manager when it next reaches a point.
+    pub(crate) fn arm(&self, point: &str) {
+        let _ = fs::remove_file(self.machine.path("/run/fault.reached"));
+        self.machine
+            .write("/run/fault", point.as_bytes())
+            .expect("it is written");
+    }
+
+    /// Whether it reached the point since then.
+    pub(crate) fn disarm(&self) -> bool {
+        let _ = fs::remove_file(self.machine.path("/run/fault"));
+        self.machine.path("/run/fault.reached").exists()
+    }
+
+    /// What the units of an item's instance are called by.
+    pub(crate) fn instance_id(&self, item: &str) -> String {
+        let ident = InstanceIdent {
+            item_id: item.parse().expect("an id"),
+            subject_id: "subject".parse().expect("an id"),
+            instance: 0,
+            item_type: ItemType::Service,
+            preinstalled: false,
+        };
+        ident.instance_id().to_string()
+    }
+
+    /// Folders and mounts of instances.
+    pub(crate) fn places(&self) -> String {
+        let look = "ls /run/muster/sm/runc; grep -c /run/muster/sm/ /proc/self/mounts";
+        self.machine.run(["sh", "-c", look]).expect("a list").stdout
     }
 
     /// Waits until the Service Manager runs and is not `old`.

@@ -30,7 +30,7 @@ fn only_what_changes_is_touched_and_a_killed_manager_touches_nothing() {
         File("/bin/busybox"),
         File("/usr/lib/python3/dist-packages/grpc_tools")
     );
-    let mut rig = Rig::boot();
+    let mut rig = Rig::boot(2);
     rig.run_set(&set((0..50).map(|number| (number, 0))));
     let all = rig.pids();
     assert_eq!(all.len(), 50);
@@ -56,4 +56,67 @@ fn only_what_changes_is_touched_and_a_killed_manager_touches_nothing() {
     let left = rig.run(["sh", "-c", "cat /proc/self/mounts; ls /run/muster/sm/runc"]);
     let left = left.expect("a command").stdout;
     assert!(!left.contains("/run/muster/sm/"), "{left}");
+}
+
+/// Where the manager can die while it gets an image, replaces an instance, starts one and stops one.
+fn points() -> Vec<&'static str> {
+    let all = [
+        muster_launcher::FAULT_POINTS,
+        muster_bundle::FAULT_POINTS,
+        muster_image::FAULT_POINTS,
+        muster_layer::FAULT_POINTS,
+    ];
+    let elsewhere = |name: &&str| {
+        // Removal and damage are the image store's own tests' business.
+        !name.starts_with("image.removal") && !name.starts_with("image.damage")
+    };
+    let names = all
+        .iter()
+        .flat_map(|list| list.iter().map(|point| point.name()));
+    names.filter(elsewhere).collect()
+}
+
+#[test]
+fn a_manager_killed_at_any_point_ends_where_it_should_and_touches_no_bystander() {
+    muster_lab::require!(
+        Root,
+        Cgroup2,
+        Tool("runc"),
+        File("/bin/busybox"),
+        File("/usr/lib/python3/dist-packages/grpc_tools")
+    );
+    let points = points();
+    let mut rig = Rig::boot(points.len() + 1);
+    let mut wanted = set([(0, 0), (1, 0)]);
+    rig.run_set(&wanted);
+    let bystander: Pids = one(&rig.pids(), &rig);
+    for (index, name) in points.iter().enumerate() {
+        rig.arm(name);
+        // Item 1 is replaced by another version, and item 2 comes or goes.
+        let mut next = set([(0, 0), (1, index + 1)]);
+        if index % 2 == 0 {
+            next.insert("item02".into(), 0);
+        }
+        rig.run_set(&next);
+        assert!(rig.disarm(), "{name} was never reached");
+        wanted = next;
+        let now = rig.pids();
+        assert_eq!(now.len(), wanted.len(), "{name}: {now:?}");
+        for (unit, pid) in &bystander {
+            assert_eq!(now.get(unit), Some(pid), "{name}: a bystander was touched");
+        }
+        let places = rig.places().lines().count();
+        assert_eq!(places, wanted.len() + 1, "{name}: {}", rig.places());
+    }
+    rig.run_set(&BTreeMap::new());
+    assert_eq!(rig.places(), "0\n");
+}
+
+/// The process of item 0, which nobody changes.
+fn one(pids: &Pids, rig: &Rig) -> Pids {
+    let id = rig.instance_id("item00");
+    let own = pids.iter().filter(|(unit, _)| unit.contains(&id));
+    let own: Pids = own.map(|(unit, pid)| (unit.clone(), *pid)).collect();
+    assert_eq!(own.len(), 1, "{pids:?}");
+    own
 }

@@ -198,7 +198,9 @@ impl Instance {
         match result {
             Ok(()) => {
                 self.have = Have::Nothing;
-                if let Some(fault) = self.after_stop.take() {
+                // How something ended that is not wanted any more says nothing about what comes after it.
+                let fault = self.after_stop.take();
+                if let Some(fault) = fault.filter(|_| self.want.as_ref() == Some(&target)) {
                     self.give_up(&target, fault, limits, now);
                 }
             }
