@@ -12,6 +12,7 @@ use muster_api::domain::{InstanceIdent, ItemId, ItemType, RuntimeInfo, SubjectId
 use muster_runtime::{
     Adopted, Ended, InstanceSpec, RunEvent, RunId, RunState, Runtime, RuntimeError,
 };
+use muster_telemetry::ErrorChain;
 use muster_unit_runner::instances::{EndRecords, InstanceUnit, InstanceUnits};
 use muster_unit_runner::{MainProcess, Restart, UnitError, UnitRunner, UnitSpec};
 use tokio::sync::mpsc;
@@ -295,8 +296,7 @@ impl<B: Backend> Supervised<B> {
         for id in rest.into_iter().filter(|id| !adopted.contains_key(id)) {
             // What cannot be cleared away does not keep what runs from being adopted; the next start tries again.
             if let Err(error) = self.remove(id, Duration::ZERO).await {
-                let cause = error.source();
-                tracing::warn!(instance = %id, %error, ?cause, "cannot clear away what is left of an instance");
+                tracing::warn!(instance = %id, error = %ErrorChain(&error), "cannot clear away what is left of an instance");
             }
         }
         Ok(adopted.into_values().collect())

@@ -15,6 +15,7 @@ use muster_api::domain::{
 };
 use muster_item::{ImageConfig, ItemConfig};
 use muster_runtime::{ImagePaths, InstanceSpec, RunId, RunPolicy, Runtime, RuntimeError, Secret};
+use muster_telemetry::ErrorChain;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
@@ -162,18 +163,8 @@ pub fn info(runtime_type: &str) -> RuntimeInfo {
     }
 }
 
-fn explained(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    text
-}
-
 async fn run(driven: &Driven<'_>, words: &[String]) -> Result<(), String> {
-    let fail = |error: RuntimeError| explained(&error);
+    let fail = |error: RuntimeError| ErrorChain(&error).to_string();
     let runtime = driven.runtime;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use muster_api::domain::CertType;
 use muster_keys::{ParseUrlError, UrlCertSource};
+use muster_telemetry::ErrorChain;
 use muster_tls::{CertStore, LoadCertError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -12,7 +13,6 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::client::IamClient;
-use crate::error::chain;
 use crate::follow::{Follow, Followed};
 use crate::types::CertInfo;
 
@@ -143,7 +143,7 @@ impl Renewal {
     async fn load(&mut self, wanted: CertInfo) -> bool {
         let what = &self.cert_type;
         if let Err(error) = self.source.set_urls(&wanted.cert_url, &wanted.key_url) {
-            let reason = chain(&error);
+            let reason = ErrorChain(&error).to_string();
             warn!(certificate = %what, %reason, "IAM names a place of a certificate that cannot be used");
             return false;
         }
@@ -155,7 +155,7 @@ impl Renewal {
                 true
             }
             Err(error) => {
-                let reason = chain(&error);
+                let reason = ErrorChain(&error).to_string();
                 warn!(certificate = %what, %reason, "the renewed certificate cannot be loaded, the old one stays");
                 false
             }

@@ -73,14 +73,3 @@ impl IamCallError {
         matches!(self, Self::Late { .. }) || self.code() == Some(Code::Unavailable)
     }
 }
-
-/// An error and its reasons, in one line.
-pub(crate) fn chain(error: &dyn StdError) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        words = format!("{words}: {error}");
-        source = error.source();
-    }
-    words
-}

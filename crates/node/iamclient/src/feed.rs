@@ -10,9 +10,10 @@ use wire::iam_public_identity_service_client::IamPublicIdentityServiceClient;
 use wire::iam_public_nodes_service_client::IamPublicNodesServiceClient;
 
 use crate::client::IamClient;
-use crate::error::{IamCallError, chain};
+use crate::error::IamCallError;
 use crate::follow::{Feed, FeedFuture, Opened};
 use crate::types::CertInfo;
+use muster_telemetry::ErrorChain;
 
 pub(crate) struct CertFeed {
     pub(crate) client: IamClient,
@@ -46,7 +47,7 @@ impl Feed for CertFeed {
     ) -> Result<Option<CertInfo>, String> {
         CertInfo::try_from(change)
             .map(Some)
-            .map_err(|error| chain(&error))
+            .map_err(|error| ErrorChain(&error).to_string())
     }
 }
 
@@ -79,7 +80,9 @@ impl Feed for SubjectsFeed {
             .iter()
             .map(|text| SubjectId::new(text))
             .collect();
-        subjects.map(Some).map_err(|error| chain(&error))
+        subjects
+            .map(Some)
+            .map_err(|error| ErrorChain(&error).to_string())
     }
 }
 
@@ -109,7 +112,7 @@ impl Feed for CurrentNodeFeed {
     ) -> Result<Option<NodeInfo>, String> {
         NodeInfo::try_from(change)
             .map(Some)
-            .map_err(|error| chain(&error))
+            .map_err(|error| ErrorChain(&error).to_string())
     }
 }
 
@@ -144,7 +147,7 @@ impl Feed for NodesFeed {
         before: Option<&BTreeMap<NodeId, NodeInfo>>,
         change: wire::NodeInfo,
     ) -> Result<Option<BTreeMap<NodeId, NodeInfo>>, String> {
-        let node = NodeInfo::try_from(change).map_err(|error| chain(&error))?;
+        let node = NodeInfo::try_from(change).map_err(|error| ErrorChain(&error).to_string())?;
         Ok(before.map(|before| {
             let mut nodes = before.clone();
             nodes.insert(node.node_id.clone(), node);

@@ -5,13 +5,14 @@ use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
+use muster_telemetry::ErrorChain;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tonic::{Response, Status, Streaming};
 use tracing::{debug, warn};
 
-use crate::error::{IamCallError, chain};
+use crate::error::IamCallError;
 
 /// How long a stream's headers are waited for before the value is asked for without them.
 const HEADERS: Duration = Duration::from_millis(300);
@@ -140,7 +141,7 @@ async fn follow<F: Feed>(
     let mut opening = pin!(feed.changes());
     let mut stream = match timeout(HEADERS, &mut opening).await {
         Ok(Ok(response)) => Some(response.into_inner()),
-        Ok(Err(status)) => return Err(lost(chain(&status), had_answer)),
+        Ok(Err(status)) => return Err(lost(ErrorChain(&status).to_string(), had_answer)),
         Err(_) => None,
     };
     let mut pause = ASK_AGAIN.0;
@@ -154,7 +155,7 @@ async fn follow<F: Feed>(
                     // What changed before the server had the stream was not told on it.
                     ask_at = Some(Instant::now());
                 }
-                Err(status) => return Err(lost(chain(&status), had_answer)),
+                Err(status) => return Err(lost(ErrorChain(&status).to_string(), had_answer)),
             },
             change = next(&mut stream) => match change {
                 Ok(Some(change)) => {
@@ -167,7 +168,7 @@ async fn follow<F: Feed>(
                     }
                 }
                 Ok(None) => return Err(lost("IAM ended the stream".to_owned(), had_answer)),
-                Err(status) => return Err(lost(chain(&status), had_answer)),
+                Err(status) => return Err(lost(ErrorChain(&status).to_string(), had_answer)),
             },
             () = at(ask_at) => match feed.ask().await {
                 Ok(value) => {
@@ -176,10 +177,10 @@ async fn follow<F: Feed>(
                     pause = ASK_AGAIN.0;
                     publish(latest, value);
                 }
-                Err(error) if error.is_unreachable() => return Err(lost(chain(&error), had_answer)),
+                Err(error) if error.is_unreachable() => return Err(lost(ErrorChain(&error).to_string(), had_answer)),
                 Err(error) => {
                     had_answer = true;
-                    report(feed, latest, chain(&error));
+                    report(feed, latest, ErrorChain(&error).to_string());
                     ask_at = Some(Instant::now() + pause);
                     pause = (pause * 2).min(ASK_AGAIN.1);
                 }

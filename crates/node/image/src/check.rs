@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use muster_api::domain::Digest;
+use muster_telemetry::ErrorChain;
 
 use crate::db;
 use crate::error::MaintainError;
@@ -56,7 +57,7 @@ impl ImageStore {
         loop {
             match self.check(settings.bytes_per_second).await {
                 Ok(report) => self.repair(&report, &source).await,
-                Err(error) => tracing::warn!(error = %chain(&error), "cannot check images"),
+                Err(error) => tracing::warn!(error = %ErrorChain(&error), "cannot check images"),
             }
             tokio::time::sleep(settings.every).await;
         }
@@ -81,18 +82,11 @@ impl ImageStore {
             match self.install(item, Arc::clone(source), None).await {
                 Ok(_) => tracing::info!(%item, "repaired a damaged image"),
                 Err(error) => {
-                    tracing::error!(%item, error = %chain(&error), "cannot repair a damaged image");
+                    tracing::error!(%item, error = %ErrorChain(&error), "cannot repair a damaged image");
                 }
             }
         }
     }
-}
-
-/// An error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let texts: Vec<String> = causes.map(ToString::to_string).collect();
-    texts.join(": ")
 }
 
 struct StopOnDrop(Arc<AtomicBool>);

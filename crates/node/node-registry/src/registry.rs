@@ -13,6 +13,7 @@ use muster_api::iamanager::v6 as wire;
 use muster_rpc::session::{self, SessionConfig, SessionOutgoing};
 use muster_rpc::slots::{AskError, SlotLimits};
 use muster_store::{Store, StoreError};
+use muster_telemetry::ErrorChain;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tonic::{Code, Status};
 
@@ -113,17 +114,7 @@ impl RouteError {
             Self::NotStored { .. } => AosCode::Runtime,
             Self::Ended { .. } => AosCode::Cancelled,
         };
-        AosError::new(code, self.chain())
-    }
-
-    fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = std::error::Error::source(self);
-        while let Some(error) = source {
-            text = format!("{text}: {error}");
-            source = error.source();
-        }
-        text
+        AosError::new(code, ErrorChain(self).to_string())
     }
 }
 
@@ -143,7 +134,7 @@ impl From<&RouteError> for Status {
             RouteError::NotStored { .. } => Code::Internal,
             RouteError::Ended { .. } => Code::Unavailable,
         };
-        Self::new(code, error.chain())
+        Self::new(code, ErrorChain(error).to_string())
     }
 }
 

@@ -10,6 +10,7 @@ use muster_api::domain::{
     AosError, ArchInfo, CpuInfo, NodeId, NodeInfo, NodeState, NodeType, OsInfo, PartitionInfo,
     PartitionName,
 };
+use muster_telemetry::ErrorChain;
 
 use crate::cpu::{self, Place, Processor};
 use crate::dmips::{self, CacheError};
@@ -85,15 +86,7 @@ impl fmt::Display for GatherWarning {
                 "partition {name} is left out of the node's description: {}: {error}",
                 path.display()
             ),
-            Self::Dmips(error) => {
-                write!(f, "{error}")?;
-                let mut cause = std::error::Error::source(error);
-                while let Some(error) = cause {
-                    write!(f, ": {error}")?;
-                    cause = error.source();
-                }
-                Ok(())
-            }
+            Self::Dmips(error) => ErrorChain(error).fmt(f),
         }
     }
 }

@@ -20,6 +20,7 @@ use std::process::Command;
 use muster_bundle::cgroup::UnitGroup;
 use muster_bundle::rootfs::RootfsError;
 use muster_bundle::{Place, PlaceError, ends, read_bounded};
+use muster_telemetry::ErrorChain;
 
 use crate::plan::Plan;
 
@@ -113,20 +114,8 @@ pub fn start(folder: PathBuf, is_strict: bool) -> SandboxError {
         Err(error) => error,
     };
     // The unit's own log has it too.
-    let _ = log.write_all(explained(&error).as_bytes());
+    let _ = log.write_all(ErrorChain(&error).to_string().as_bytes());
     error
-}
-
-/// An error with its causes, on one line.
-#[must_use]
-pub fn explained(error: &SandboxError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    text
 }
 
 fn enter(place: &Place, is_strict: bool) -> Result<Command, SandboxError> {

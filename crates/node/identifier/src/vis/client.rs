@@ -1,9 +1,9 @@
 //! The connection to the server, made again for ever.
 
-use std::error::Error as StdError;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
+use muster_telemetry::ErrorChain;
 use muster_tls::{
     Alpn, CertStore, ClientOptions, ClientTls, ConnectTlsError, FileCertSource, Insecure,
     ServerName, TlsIo,
@@ -92,7 +92,7 @@ impl Client {
             if settled {
                 pause = first;
             }
-            let problem = format!("{}: {}", self.config.server, chain(&error));
+            let problem = format!("{}: {}", self.config.server, ErrorChain(&error));
             identity.send_if_modified(|identity| {
                 let changed = identity.problem.as_ref() != Some(&problem);
                 if changed {
@@ -232,14 +232,4 @@ fn publish(identity: &watch::Sender<Identity>, news: News) {
         }
         *identity != before
     });
-}
-
-fn chain(error: &dyn StdError) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        words = format!("{words}: {error}");
-        source = error.source();
-    }
-    words
 }

@@ -10,6 +10,7 @@ use muster_item::{
     Descriptor, Document, ImageConfig, ItemConfig, LayerFormat, Limits, Manifest, MediaType,
 };
 use muster_layer::{Compression, Durability, Options};
+use muster_telemetry::ErrorChain;
 use serde::Serialize;
 
 use crate::hash::Hasher;
@@ -77,10 +78,8 @@ impl Judge<'_> {
         });
     }
 
-    fn error(&mut self, digest: &Digest, error: &dyn std::error::Error) {
-        let causes = std::iter::successors(Some(error), |error| error.source());
-        let texts: Vec<String> = causes.map(ToString::to_string).collect();
-        self.find(Severity::Error, digest, texts.join(": "));
+    fn error(&mut self, digest: &Digest, error: &(dyn std::error::Error + 'static)) {
+        self.find(Severity::Error, digest, ErrorChain(error));
     }
 
     fn document(&mut self, digest: &Digest, depth: usize) {
@@ -280,14 +279,9 @@ fn try_to_unpack(
     let unpacked = muster_layer::unpack(layer, compression, opened.as_fd(), &options);
     // Its own remover knows trees that the standard library's does not manage.
     let _ = muster_layer::remove_contents(opened.as_fd());
-    unpacked.map(drop).map_err(|error| {
-        let error: &dyn std::error::Error = &error;
-        let causes = std::iter::successors(Some(error), |error| error.source());
-        causes
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(": ")
-    })
+    unpacked
+        .map(drop)
+        .map_err(|error| ErrorChain(&error).to_string())
 }
 
 /// Hashes and counts what is read through it.

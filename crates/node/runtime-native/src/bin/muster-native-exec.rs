@@ -1,5 +1,6 @@
 //! What runs inside a native program's unit; see the library's module `sandbox`.
 
+use muster_telemetry::ErrorChain;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,13 +12,13 @@ fn main() -> ExitCode {
     match (verb.as_ref().and_then(|verb| verb.to_str()), folder) {
         (Some(verb @ ("start" | "start-strict")), Some(folder)) => {
             let error = sandbox::start(folder, verb == "start-strict");
-            eprintln!("muster-native-exec: {}", sandbox::explained(&error));
+            eprintln!("muster-native-exec: {}", ErrorChain(&error));
             ExitCode::FAILURE
         }
         (Some("end"), Some(folder)) => match sandbox::end(folder) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("muster-native-exec: {}", sandbox::explained(&error));
+                eprintln!("muster-native-exec: {}", ErrorChain(&error));
                 ExitCode::FAILURE
             }
         },
