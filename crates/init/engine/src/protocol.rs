@@ -333,6 +333,8 @@ pub enum Input {
     Reload,
     /// A start is refused because there were too many in too short a time: the unit has failed by that.
     StartLimitHit,
+    /// The restart that the unit's own policy asked for cannot be queued: it stays down.
+    RestartRefused,
     /// Forget that the last run failed.
     ResetFailed,
     /// The unit files were read again and this unit's settings may differ.

@@ -194,6 +194,11 @@ impl Step<'_> {
                     wanted.unit,
                     format!("Cannot queue {what}: {refusal}"),
                 );
+                if wanted.origin == Origin::AutoRestart {
+                    // Its pause is over and will not come again.
+                    self.pending
+                        .push_back(Pending::Deliver(wanted.unit, Input::RestartRefused));
+                }
             }
         }
     }
@@ -278,9 +283,11 @@ impl Step<'_> {
             shutting_down: self.state.shutting_down,
         };
         let started = matches!(input, Input::Start { .. });
+        let reloaded = matches!(input, Input::Reload);
         let found = matches!(input, Input::Found { .. });
         let record = self.state.unit_mut(unit);
         let old = record.active();
+        let accepted_reload = record.machine.accepts_reload();
         let mut outputs = Vec::new();
         record
             .machine
@@ -289,6 +296,10 @@ impl Step<'_> {
         let invocation = record.invocation;
         // A device waits for its hardware in the state that it is in; a service was up for no time at all.
         let started = started && matches!(record.machine, crate::types::Machine::Service(_));
+        if !accepted_reload && record.machine.accepts_reload() {
+            // It counted as up before: no change of state tells the reload that waited for this.
+            self.ready.extend(record.job);
+        }
         for output in outputs {
             self.output(unit, invocation, output);
         }
@@ -298,10 +309,17 @@ impl Step<'_> {
             self.pending.push_back(Pending::Changed { unit, old, new });
         } else if started && new.is_down() {
             // It had nothing to run and is down again: whoever waits for that run is told that there was one.
-            let between = ActiveState::Activating;
-            for (old, new) in [(old, between), (between, new)] {
-                self.pending.push_back(Pending::Changed { unit, old, new });
-            }
+            self.passed_through(unit, old, ActiveState::Activating);
+        } else if reloaded {
+            // Its commands for that are gone since the job was queued: nothing was to be done, and that is done.
+            self.passed_through(unit, old, ActiveState::Reloading);
+        }
+    }
+
+    /// The unit was in a state within one event and is back where it was.
+    fn passed_through(&mut self, unit: UnitId, rest: ActiveState, between: ActiveState) {
+        for (old, new) in [(rest, between), (between, rest)] {
+            self.pending.push_back(Pending::Changed { unit, old, new });
         }
     }
 

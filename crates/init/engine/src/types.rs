@@ -214,6 +214,12 @@ impl Machine {
         matches!(self, Self::Service(machine) if machine.accepts_start())
     }
 
+    /// Whether a unit that is up can be told to reload now, and not only later.
+    #[must_use]
+    pub fn accepts_reload(&self) -> bool {
+        !matches!(self, Self::Service(machine) if !machine.accepts_reload())
+    }
+
     /// Whether it waits for the moment when nothing else is to be done.
     #[must_use]
     pub fn waits_for_idle(&self) -> bool {

@@ -89,7 +89,7 @@ impl Workshop {
         let secret = self.parts.permissions.register(ident, item).await;
         let secret = secret.map_err(|it| it.while_doing("cannot register its permissions"))?;
         *reached = Reached::Network;
-        let network = self.parts.network.attach(&target.info, item).await;
+        let network = self.parts.network.attach(&target.info, &image).await;
         let network = network.map_err(|it| it.while_doing("cannot make its network"))?;
         *reached = Reached::Runtime;
         let spec = Arc::new(self.spec(target, image, resources, secret, network));

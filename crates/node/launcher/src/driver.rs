@@ -1,6 +1,6 @@
 //! The one task of the launcher, and its handle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -135,6 +135,10 @@ impl Launcher {
             adopted = adopted.len(),
             "taking over what runs"
         );
+        let running: BTreeSet<InstanceIdent> =
+            adopted.iter().map(|it| it.instance.clone()).collect();
+        parts.network.keep_only(running.clone()).await;
+        parts.resources.keep_only(running).await;
         let clock = Clock::start();
         let (decider, step) = Decider::recover(limits, saved, adopted, clock.now());
         let (commands, inbox) = mpsc::channel(COMMANDS);

@@ -83,11 +83,14 @@ pub trait Permissions: Send + Sync + fmt::Debug + 'static {
 
 /// Gives an instance its network.
 pub trait Network: Send + Sync + fmt::Debug + 'static {
+    /// What is here already and belongs to none of these is removed; called once, before anything else.
+    fn keep_only(&self, instances: BTreeSet<InstanceIdent>) -> BoxFuture<'_, ()>;
+
     /// Makes it; `None` if the instance has none.
     fn attach<'a>(
         &'a self,
         info: &'a InstanceInfo,
-        item: &'a ItemConfig,
+        image: &'a InstalledImage,
     ) -> BoxFuture<'a, Result<Option<NetworkAttachment>, SeamError>>;
 
     /// Removes it.
@@ -96,6 +99,9 @@ pub trait Network: Send + Sync + fmt::Debug + 'static {
 
 /// Gives out what the node has of something.
 pub trait Resources: Send + Sync + fmt::Debug + 'static {
+    /// What is taken already and belongs to none of these is given back; called once, before anything else.
+    fn keep_only(&self, instances: BTreeSet<InstanceIdent>) -> BoxFuture<'_, ()>;
+
     /// Takes what the item asks for, all or nothing.
     fn take<'a>(
         &'a self,
@@ -126,10 +132,14 @@ impl Permissions for Absent {
 }
 
 impl Network for Absent {
+    fn keep_only(&self, _: BTreeSet<InstanceIdent>) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
     fn attach<'a>(
         &'a self,
         _: &'a InstanceInfo,
-        _: &'a ItemConfig,
+        _: &'a InstalledImage,
     ) -> BoxFuture<'a, Result<Option<NetworkAttachment>, SeamError>> {
         Box::pin(async { Ok(None) })
     }
@@ -140,6 +150,10 @@ impl Network for Absent {
 }
 
 impl Resources for Absent {
+    fn keep_only(&self, _: BTreeSet<InstanceIdent>) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
     fn take<'a>(
         &'a self,
         _: &'a InstanceIdent,

@@ -71,8 +71,10 @@ impl Step<'_> {
                     .push_back(Pending::Finish(id, JobResult::Invalid)),
             },
             JobType::Reload => match active {
-                ActiveState::Active => self.run_with(id, unit, Input::Reload),
-                ActiveState::Reloading | ActiveState::Activating => {}
+                ActiveState::Active if self.state.unit(unit).machine.accepts_reload() => {
+                    self.run_with(id, unit, Input::Reload);
+                }
+                ActiveState::Active | ActiveState::Reloading | ActiveState::Activating => {}
                 _ => self
                     .pending
                     .push_back(Pending::Finish(id, JobResult::Invalid)),

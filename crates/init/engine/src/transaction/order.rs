@@ -129,7 +129,9 @@ fn waits(state: &EngineState, plan: &Plan, half: Half, unit: UnitId) -> Vec<Unit
 fn in_half(state: &EngineState, plan: &Plan, half: Half, unit: UnitId) -> bool {
     let (job_type, ignore_order) = match (plan.jobs.get(&unit), state.job_of(unit)) {
         (Some(planned), _) => (planned.job_type, planned.ignore_order),
-        (None, Some(queued)) if !plan.drop_others => (queued.job_type, queued.ignore_order),
+        (None, Some(queued)) if !plan.drop_others || queued.irreversible => {
+            (queued.job_type, queued.ignore_order)
+        }
         _ => return false,
     };
     !ignore_order && half.has(job_type)

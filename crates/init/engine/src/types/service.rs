@@ -235,6 +235,11 @@ impl Service {
         self.state == ServiceState::AutoRestart
     }
 
+    /// A service of Type=idle counts as up before it is; its reload waits until then.
+    pub(super) fn accepts_reload(&self) -> bool {
+        matches!(self.state, ServiceState::Running | ServiceState::Exited)
+    }
+
     pub(super) fn waits_for_idle(&self) -> bool {
         self.held_for_idle
     }
@@ -264,7 +269,8 @@ impl Service {
             Input::Start { .. } => act.start(),
             Input::Stop => act.stop_on_request(),
             Input::Reload => act.reload(),
-            Input::StartLimitHit => act.refuse_start(),
+            Input::StartLimitHit => act.refuse_start(Outcome::StartLimitHit),
+            Input::RestartRefused => act.refuse_restart(),
             Input::ResetFailed => act.reset_failed(),
             Input::Spawned { role, process } => act.spawned(role, process),
             Input::SpawnFailed { role, error } => act.spawn_failed(role, &error),

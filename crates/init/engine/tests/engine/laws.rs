@@ -106,9 +106,9 @@ fn laws_hold_in_many_worlds_soak() {
     for world in 1..=worlds {
         let seed = world.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let count = usize::try_from(2 + world % 30).unwrap();
-        let mut sim = storm_in(seed, count, 8, |seed| {
+        let mut sim = storm_in(seed, count, 12, |seed| {
             Sim::new(seed, Odds::HARSH).without_codec()
         });
-        sim.run(100);
+        settle_bounded(&mut sim);
     }
 }

@@ -36,9 +36,15 @@ impl Act<'_> {
         }
     }
 
-    pub(super) fn refuse_start(&mut self) {
+    pub(super) fn refuse_restart(&mut self) {
+        if self.service.state == ServiceState::AutoRestart {
+            self.refuse_start(Outcome::Resources);
+        }
+    }
+
+    pub(super) fn refuse_start(&mut self, why: Outcome) {
         if self.service.is_resting() {
-            self.service.outcome = Outcome::StartLimitHit;
+            self.service.outcome = why;
             self.give_up_restart();
             self.enter(ServiceState::Failed);
         }
@@ -237,10 +243,7 @@ impl Act<'_> {
     }
 
     pub(super) fn reload(&mut self) {
-        if !matches!(
-            self.service.state,
-            ServiceState::Running | ServiceState::Exited
-        ) {
+        if !self.service.accepts_reload() {
             return;
         }
         self.service.reload_failed = false;

@@ -231,13 +231,14 @@ fn anything(dice: &mut Dice) -> Input {
         cgroup: "/u".into(),
         invocation: InvocationId(u128::from(dice.below(3))),
     };
-    match dice.below(32) {
+    match dice.below(33) {
         0 | 1 => Input::Start {
             invocation: InvocationId(1),
         },
         2 => Input::Stop,
         3 => Input::Reload,
         4 => Input::StartLimitHit,
+        32 => Input::RestartRefused,
         5 => Input::ResetFailed,
         6 => Input::Reloaded,
         7..10 => Input::Spawned {

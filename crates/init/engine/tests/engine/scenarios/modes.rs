@@ -6,7 +6,8 @@ use muster_engine::explain::{Cause, Wait};
 use muster_engine::ids::Span;
 use muster_engine::job::{JobMode, JobResult, JobType, JobVerb};
 use muster_engine::protocol::ActiveState::{Active, Failed, Inactive};
-use muster_engine::spec::{Check, RateLimit, Restart, ServiceType};
+use muster_engine::protocol::ExecKind;
+use muster_engine::spec::{Check, CommandSpec, RateLimit, Restart, ServiceType};
 use muster_engine::transaction::Refusal;
 
 use super::{kill_main, start, states, world, world_of};
@@ -302,4 +303,53 @@ fn why_names_the_waits_and_the_cause() {
             .contains("waits for the start job of db.service (After)"),
         "{why}"
     );
+}
+
+#[test]
+fn the_reload_of_an_idle_service_waits_until_it_is_really_up() {
+    let mut idle = unit("a.service", &[]);
+    let service = service_of(&mut idle);
+    service.service_type = ServiceType::Idle;
+    let mut commands = service.commands.to_vec();
+    commands.push(CommandSpec {
+        kind: ExecKind::Reload,
+        ignore_failure: false,
+    });
+    service.commands = commands.into();
+    let mut sim = world_of(vec![idle]);
+    sim.start("a.service");
+    // It counts as up already, and its process is still to come.
+    states(&sim, &[("a.service", Active)]);
+    sim.request("a.service", JobVerb::Reload, JobMode::Replace);
+    sim.settle();
+    assert_eq!(sim.result_of("a.service"), Some(JobResult::Done));
+    states(&sim, &[("a.service", Active)]);
+}
+
+#[test]
+fn a_restart_that_cannot_be_queued_ends_the_start_that_waits_for_it() {
+    let mut flaky = unit("a.service", &[]);
+    service_of(&mut flaky).restart = Restart::Always;
+    // Whatever restarts a restarts b along, and b needs a down.
+    let rival = unit(
+        "b.service",
+        &[
+            (Requisite, "a.service"),
+            (Wants, "a.service"),
+            (Conflicts, "a.service"),
+        ],
+    );
+    let mut sim = Sim::new(
+        7,
+        Odds {
+            spawn_fails: 100,
+            ..Odds::KIND
+        },
+    );
+    sim.load(vec![flaky, rival]);
+    sim.request("b.service", JobVerb::Restart, JobMode::IgnoreDependencies);
+    sim.request("a.service", JobVerb::Start, JobMode::Fail);
+    sim.settle();
+    states(&sim, &[("a.service", Failed)]);
+    assert_eq!(sim.result_of("a.service"), Some(JobResult::Failed));
 }

@@ -1,0 +1,1 @@
+//! Runs CNI plugins: lists of plugins, their results kept, in order up and in reverse order down.

@@ -1,0 +1,1 @@
+//! Logs of the node and its instances, found and packed on request.

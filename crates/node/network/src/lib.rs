@@ -1,0 +1,1 @@
+//! The networks of a node: a bridge each, a namespace per instance, addresses, names, rules, limits.

@@ -1,0 +1,1 @@
+//! What the node has to give out to instances: devices, folders, groups, variables, host names.

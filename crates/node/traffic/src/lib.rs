@@ -1,0 +1,1 @@
+//! How much instances and the node send and receive, over restarts and reboots, and what happens when that is too much.
