@@ -7,6 +7,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 FUZZ_SECONDS ?= 60
+# Property tests draw the same cases in every run of `make test`, so that a change is judged by what it changes; `make soak`
+# draws new ones.
+SEED := PROPTEST_RNG_SEED=$(or $(MUSTER_SEED),20260815)
 NEXTEST := $(shell command -v cargo-nextest 2>/dev/null)
 # As root every test of the lab can run, so one that cannot is a failure, not a skip.
 STRICT := $(if $(filter 0,$(shell id -u)),MUSTER_LAB_STRICT=1)
@@ -23,9 +26,9 @@ setup: ## install what building and testing need (a second run costs nothing)
 test: setup lint ## everything that must be green: lint, doc tests, all tests
 	cargo test --workspace --locked --doc --quiet
 ifneq ($(NEXTEST),)
-	MUSTER_LAB_PROGRAMS=$$(scripts/lab-programs) $(STRICT) cargo nextest run --workspace --locked --no-fail-fast
+	MUSTER_LAB_PROGRAMS=$$(scripts/lab-programs) $(STRICT) $(SEED) cargo nextest run --workspace --locked --no-fail-fast
 else
-	MUSTER_LAB_PROGRAMS=$$(scripts/lab-programs) $(STRICT) \
+	MUSTER_LAB_PROGRAMS=$$(scripts/lab-programs) $(STRICT) $(SEED) \
 	    cargo test --workspace --locked --no-fail-fast --lib --bins --tests --examples
 endif
 
