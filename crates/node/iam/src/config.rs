@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use muster_api::domain::{NodeType, PartitionName};
-use muster_config::{Load, Problems, Validate};
+use muster_config::{Problems, Validate};
 use muster_identifier::IdentifierConfig;
 use muster_keys::{CertType, ModuleConfig};
 use muster_nodeinfo::{Options, PartitionSpec};
@@ -19,11 +19,6 @@ use muster_tls::{ExpectedServer, MappingRule, Role, ServerName};
 
 use crate::provisioning::hook::CommandLine;
 use raw::{RawConfig, RawIdentifier, RawNodeInfo};
-
-/// The configuration file, unless another one is named.
-pub const DEFAULT_FILE: &str = "/etc/muster/iam.json";
-/// Begins the names of environment variables that lie over the file.
-pub const ENV_PREFIX: &str = "MUSTER_IAM";
 
 /// A port of this daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,19 +92,6 @@ pub struct Config {
     pub hooks: Hooks,
     /// Whether instances can register permissions.
     pub permissions: bool,
-}
-
-/// The layers of this daemon's configuration: the file (the usual one may be missing), its drop-ins,
-/// the environment, and flags.
-pub fn layers(file: Option<&Path>, flags: &[String]) -> Load<RawConfig> {
-    let load = Load::new("muster-iam");
-    match file {
-        Some(file) => load.file(file),
-        None => load.optional_file(DEFAULT_FILE),
-    }
-    .drop_ins()
-    .env_prefix(ENV_PREFIX)
-    .set(flags.iter().cloned())
 }
 
 macro_rules! differences {

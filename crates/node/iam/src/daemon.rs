@@ -162,7 +162,7 @@ fn open(config: &Config) -> Result<Opened, StartError> {
 /// Why it did not start. What fails later is logged, and is in the exit code.
 pub(crate) async fn run(
     config: Config,
-    reload: reload::Sources,
+    reload: muster_program::Sources,
     shutdown: &Shutdown,
     notifier: &Notifier,
 ) -> Result<ExitCode, StartError> {

@@ -1,24 +1,17 @@
 //! SIGHUP: certificates are read again, and changes of the configuration that need a restart are named.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use muster_program::Sources;
 use muster_telemetry::{ErrorChain, Notifier, Reloads};
 use tokio::sync::watch;
 use tokio::task;
 use tracing::{error, info, warn};
 
-use crate::config::{self, Config};
+use crate::config::Config;
+use crate::config::raw::RawConfig;
 use crate::own_cert::InUse;
-
-/// Where the configuration came from.
-#[derive(Debug, Clone)]
-pub(crate) struct Sources {
-    /// The file, if one was named.
-    pub(crate) file: Option<PathBuf>,
-    /// Flags over it.
-    pub(crate) flags: Vec<String>,
-}
+use crate::program::ABOUT;
 
 /// Serves requests to reload. Nothing that a running stream depends on is changed.
 pub(crate) async fn follow(
@@ -33,7 +26,8 @@ pub(crate) async fn follow(
         notifier.reloading();
         let from = sources.clone();
         let read = task::spawn_blocking(move || {
-            config::layers(from.file.as_deref(), &from.flags)
+            ABOUT
+                .layers::<RawConfig>(from.file.as_deref(), &from.flags)
                 .load()
                 .and_then(muster_config::Loaded::validate)
         });
