@@ -8,6 +8,7 @@
 //!   upper/ work/              what was written over the image
 //!   run.json                  which start this is
 //!   pid                       the instance's first process, where the init system is told by a file
+//!   cgroup                    the unit's group, as its own command found it
 //!   memory-events             where the kernel counts what it killed for want of memory
 //!   end.json                  how the last process ended
 //!   runtime.log               what whoever started it says
@@ -25,6 +26,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::cgroup::UnitGroup;
+
+/// The unit's group, noted for those who measure it and those who clear away after it.
+const GROUP_FILE: &str = "cgroup";
 /// Records are short; a long one is not ours.
 const MAX_RECORD: u64 = 64 << 10;
 const SECRET_MODE: u32 = 0o600;
@@ -185,6 +190,18 @@ impl Place {
     pub fn note_memory_events(&self, counters: &Path) -> Result<(), PlaceError> {
         let path = counters.as_os_str().as_encoded_bytes();
         write_whole(&self.memory_events(), path, PUBLIC_MODE)
+    }
+
+    /// Notes the unit's group, which is known for certain only in it.
+    pub fn note_group(&self, group: &UnitGroup) -> Result<(), PlaceError> {
+        self.write(GROUP_FILE, group.as_str().as_bytes())
+    }
+
+    /// The unit's group, if it was noted.
+    #[must_use]
+    pub fn group(&self) -> Option<UnitGroup> {
+        let noted = read_bounded(&self.file(GROUP_FILE)).ok()??;
+        UnitGroup::noted(std::str::from_utf8(&noted).ok()?)
     }
 
     /// Records a start.

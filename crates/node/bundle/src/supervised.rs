@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use muster_api::domain::{InstanceIdent, ItemId, ItemType, RuntimeInfo, SubjectId};
+use muster_api::domain::{InstanceIdent, RuntimeInfo};
 use muster_runtime::{
-    Adopted, Ended, InstanceSpec, RunEvent, RunId, RunState, Runtime, RuntimeError,
+    AdoptError, Adopted, Ended, InstanceSpec, RunEvent, RunId, RunPlace, RunState, Runtime,
+    RuntimeError,
 };
 use muster_telemetry::ErrorChain;
 use muster_unit_runner::instances::{EndRecords, InstanceUnit, InstanceUnits};
@@ -132,12 +133,12 @@ impl<B: Backend> Supervised<B> {
         &self.backend
     }
 
-    fn place(&self, instance: Uuid) -> Place {
+    fn place_of(&self, instance: Uuid) -> Place {
         Place::new(&self.folder, instance)
     }
 
     async fn make(&self, instance: Arc<InstanceSpec>) -> Result<(), SuperviseError<B::Error>> {
-        let place = self.place(instance.info.instance.instance_id());
+        let place = self.place_of(instance.info.instance.instance_id());
         let backend = self.backend.clone();
         blocking(move || {
             place.make().map_err(SuperviseError::Place)?;
@@ -157,7 +158,7 @@ impl<B: Backend> Supervised<B> {
         run: RunId,
     ) -> Result<(), SuperviseError<B::Error>> {
         let id = instance.info.instance.instance_id();
-        let place = self.place(id);
+        let place = self.place_of(id);
         let record = RunRecord {
             run: run.0,
             name: format!("{}-{id}", B::PREFIX),
@@ -234,7 +235,7 @@ impl<B: Backend> Supervised<B> {
             ended.map_err(SuperviseError::Unit)?;
         }
         muster_fault::hit(faults::AFTER_STOP);
-        let place = self.place(instance);
+        let place = self.place_of(instance);
         let backend = self.backend.clone();
         blocking(move || {
             // A record that cannot be read does not keep its folder from being removed.
@@ -304,7 +305,7 @@ impl<B: Backend> Supervised<B> {
 
     /// A start whose unit ended well and was forgotten while nobody looked.
     fn ended_meanwhile(&self, instance: Uuid) -> Option<(RunId, RunState)> {
-        let place = self.place(instance);
+        let place = self.place_of(instance);
         let run = RunId(place.read_run().ok()??.run);
         let end = place.end_of(run).ok()??;
         Some((run, RunState::Ended(end)))
@@ -336,17 +337,6 @@ async fn blocking<T: Send + 'static, E: Error + Send + 'static>(
     done.map_err(SuperviseError::CutShort)?
 }
 
-/// What an error is about that concerns all instances.
-fn everybody() -> InstanceIdent {
-    InstanceIdent {
-        item_id: ItemId::new("any").expect("a word is an id"),
-        subject_id: SubjectId::new("any").expect("a word is an id"),
-        instance: 0,
-        item_type: ItemType::Service,
-        preinstalled: false,
-    }
-}
-
 /// An error about an instance, with what was being done.
 fn step<E: Error + Send + Sync + 'static>(
     instance: InstanceIdent,
@@ -364,14 +354,12 @@ impl<B: Backend> Runtime for Supervised<B> {
         self.backend.info()
     }
 
-    fn adopt(
-        &self,
-        known: Vec<InstanceIdent>,
-    ) -> BoxFuture<'_, Result<Vec<Adopted>, RuntimeError>> {
+    fn adopt(&self, known: Vec<InstanceIdent>) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>> {
         Box::pin(async move {
-            self.take_over(known)
-                .await
-                .map_err(step(everybody(), "adopt"))
+            let adopted = self.take_over(known).await;
+            adopted.map_err(|error| AdoptError {
+                source: error.into(),
+            })
         })
     }
 
@@ -408,6 +396,23 @@ impl<B: Backend> Runtime for Supervised<B> {
             removed.map_err(step(instance.clone(), "stop"))?;
             self.units.forget(&instance);
             Ok(())
+        })
+    }
+
+    fn place(&self, instance: &InstanceIdent, run: RunId) -> Option<RunPlace> {
+        let id = instance.instance_id();
+        let place = self.place_of(id);
+        let recorded = place.read_run().ok()??;
+        if recorded.run != run.0 {
+            return None;
+        }
+        let group = place.group();
+        let written = place.upper();
+        Some(RunPlace {
+            unit: self.units.name(id, run).to_string(),
+            cgroup: group.as_ref().map(|group| group.as_str().to_owned()),
+            instance_cgroup: group.map(|group| group.container()),
+            written: written.is_dir().then_some(written),
         })
     }
 

@@ -14,7 +14,9 @@ use muster_api::domain::{
     RuntimeId, RuntimeInfo, RuntimeType, SubjectId, Uid,
 };
 use muster_item::{ImageConfig, ItemConfig};
-use muster_runtime::{ImagePaths, InstanceSpec, RunId, RunPolicy, Runtime, RuntimeError, Secret};
+use muster_runtime::{
+    AdoptError, ImagePaths, InstanceSpec, RunId, RunPolicy, Runtime, RuntimeError, Secret,
+};
 use muster_telemetry::ErrorChain;
 use serde::Deserialize;
 use zeroize::Zeroizing;
@@ -165,6 +167,7 @@ pub fn info(runtime_type: &str) -> RuntimeInfo {
 
 async fn run(driven: &Driven<'_>, words: &[String]) -> Result<(), String> {
     let fail = |error: RuntimeError| ErrorChain(&error).to_string();
+    let unadopted = |error: AdoptError| ErrorChain(&error).to_string();
     let runtime = driven.runtime;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -187,7 +190,7 @@ async fn run(driven: &Driven<'_>, words: &[String]) -> Result<(), String> {
         }
         ["adopt", names @ ..] => {
             let known = names.iter().map(|name| ident(name)).collect();
-            for one in runtime.adopt(known).await.map_err(fail)? {
+            for one in runtime.adopt(known).await.map_err(unadopted)? {
                 println!(
                     "adopted {} {} {:?}",
                     one.instance.item_id, one.run.0, one.state
@@ -195,9 +198,22 @@ async fn run(driven: &Driven<'_>, words: &[String]) -> Result<(), String> {
             }
             Ok(())
         }
+        ["place", name, run] => {
+            let run = RunId(run.parse().map_err(|_| "no number".to_owned())?);
+            match runtime.place(&ident(name), run) {
+                Some(place) => {
+                    let cgroup = place.cgroup.unwrap_or_default();
+                    let own = place.instance_cgroup.unwrap_or_default();
+                    let written = place.written.unwrap_or_default();
+                    println!("place {} {cgroup} {own} {}", place.unit, written.display());
+                }
+                None => println!("nowhere"),
+            }
+            Ok(())
+        }
         ["watch", names @ ..] => {
             let known = names.iter().map(|name| ident(name)).collect();
-            runtime.adopt(known).await.map_err(fail)?;
+            runtime.adopt(known).await.map_err(unadopted)?;
             let mut events = runtime.events();
             println!("watching");
             while let Some(event) = events.recv().await {
@@ -221,7 +237,7 @@ async fn run(driven: &Driven<'_>, words: &[String]) -> Result<(), String> {
         ["start-stop", name, others @ ..] => {
             let spec = Arc::new(spec(name, "exec sleep 1000", Options::default()));
             let known = others.iter().map(|name| ident(name)).collect();
-            runtime.adopt(known).await.map_err(fail)?;
+            runtime.adopt(known).await.map_err(unadopted)?;
             runtime.prepare(spec.clone()).await.map_err(fail)?;
             runtime.start(spec, RunId(1)).await.map_err(fail)?;
             runtime

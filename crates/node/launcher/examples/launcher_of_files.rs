@@ -20,8 +20,8 @@ use muster_item::{ImageConfig, ItemConfig};
 use muster_launcher::seams::{Absent, Images, InstalledImage, SeamError};
 use muster_launcher::{Launcher, Limits, Parts, Report, Reports, SCHEMA};
 use muster_runtime::{
-    Adopted, EVENT_QUEUE, ImagePaths, InstanceSpec, RunEvent, RunId, RunState, Runtime,
-    RuntimeError,
+    AdoptError, Adopted, EVENT_QUEUE, ImagePaths, InstanceSpec, RunEvent, RunId, RunPlace,
+    RunState, Runtime, RuntimeError,
 };
 use muster_store::{OnDamage, Store, StoreConfig};
 use tokio::sync::mpsc;
@@ -67,10 +67,7 @@ impl Runtime for Files {
         }
     }
 
-    fn adopt(
-        &self,
-        known: Vec<InstanceIdent>,
-    ) -> BoxFuture<'_, Result<Vec<Adopted>, RuntimeError>> {
+    fn adopt(&self, known: Vec<InstanceIdent>) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>> {
         Box::pin(async move {
             let mut adopted = Vec::new();
             let names: BTreeSet<PathBuf> = known.iter().map(|ident| self.path(ident)).collect();
@@ -131,6 +128,15 @@ impl Runtime for Files {
         })
     }
 
+    fn place(&self, instance: &InstanceIdent, run: RunId) -> Option<RunPlace> {
+        self.path(instance).exists().then(|| RunPlace {
+            unit: format!("{}-{}.service", instance.item_id, run.0),
+            cgroup: None,
+            instance_cgroup: None,
+            written: None,
+        })
+    }
+
     fn events(&self) -> mpsc::Receiver<RunEvent> {
         let (sender, events) = mpsc::channel(EVENT_QUEUE);
         // Nothing ever happens to a file; the channel stays open as that of a real runtime does.
@@ -151,6 +157,10 @@ impl Images for AllImages {
                 item_config: ItemConfig::default(),
             })
         })
+    }
+
+    fn installed(&self, manifest: Digest) -> BoxFuture<'_, Option<InstalledImage>> {
+        Box::pin(async move { self.install(manifest).await.ok() })
     }
 
     fn keep(&self, _: BTreeSet<Digest>) {}
@@ -209,6 +219,7 @@ async fn run(folder: &Path, set: Option<&str>) -> Result<(), Box<dyn Error>> {
         permissions: absent(),
         network: absent(),
         resources: absent(),
+        observers: Vec::new(),
         state_folder: folder.join("state"),
         storage_folder: folder.join("storage"),
     };

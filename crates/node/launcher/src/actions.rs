@@ -8,12 +8,14 @@ use std::time::Duration;
 use muster_api::domain::{AosCode, AosError, InstanceIdent, RuntimeId};
 use muster_item::ItemConfig;
 use muster_runtime::{
-    InstanceSpec, NetworkAttachment, ResourceGrant, RunId, RunPolicy, Runtime, Secret,
+    Adopted, InstanceSpec, NetworkAttachment, ResourceGrant, RunId, RunPolicy, RunState, Runtime,
+    Secret,
 };
 use muster_telemetry::ErrorChain;
 
-use crate::decide::Facts;
+use crate::decide::{Facts, Saved, StartFault};
 use crate::driver::Parts;
+use crate::observe::{Observed, RunningInstance};
 use crate::seams::{InstalledImage, runtime_fault};
 use crate::target::Target;
 
@@ -22,6 +24,7 @@ use crate::target::Target;
 pub(crate) struct Workshop {
     pub(crate) parts: Parts,
     pub(crate) runtimes: BTreeMap<RuntimeId, Arc<dyn Runtime>>,
+    pub(crate) observed: Observed,
 }
 
 /// How far a start came, to be undone in reverse.
@@ -54,14 +57,14 @@ impl Workshop {
         Ok(facts(&image.item_config))
     }
 
-    pub(crate) async fn start(&self, target: &Target, run: RunId) -> Result<(), AosError> {
-        let runtime = self.runtime(target)?;
+    pub(crate) async fn start(&self, target: &Target, run: RunId) -> Result<(), StartFault> {
+        let runtime = self.runtime(target).map_err(StartFault::Failed)?;
         let manifest = target.info.manifest_digest;
         let image = self.parts.images.install(manifest).await;
-        let image = image.map_err(|error| error.while_doing("cannot get its image"))?;
+        let image = image.map_err(|error| error.fault_while("cannot get its image"))?;
         let mut reached = Reached::Resources;
         let result = self
-            .build_up(target, image, runtime, run, &mut reached)
+            .build_up(target, &image, runtime, run, &mut reached)
             .await;
         if let Err(fault) = result {
             self.tear_down(target, runtime, reached, Duration::ZERO)
@@ -71,32 +74,70 @@ impl Workshop {
                 });
             return Err(fault);
         }
+        let place = runtime.place(target.ident(), run);
+        self.observed.started(RunningInstance {
+            info: &target.info,
+            run,
+            image: Some(&image),
+            place: place.as_ref(),
+        });
         Ok(())
     }
 
     async fn build_up(
         &self,
         target: &Target,
-        image: InstalledImage,
+        image: &InstalledImage,
         runtime: &Arc<dyn Runtime>,
         run: RunId,
         reached: &mut Reached,
-    ) -> Result<(), AosError> {
+    ) -> Result<(), StartFault> {
         let (ident, item) = (target.ident(), &image.item_config);
         let resources = self.parts.resources.take(ident, item).await;
-        let resources = resources.map_err(|it| it.while_doing("cannot get its resources"))?;
+        let resources = resources.map_err(|it| it.fault_while("cannot get its resources"))?;
         *reached = Reached::Permissions;
         let secret = self.parts.permissions.register(ident, item).await;
-        let secret = secret.map_err(|it| it.while_doing("cannot register its permissions"))?;
+        let secret = secret.map_err(|it| it.fault_while("cannot register its permissions"))?;
         *reached = Reached::Network;
-        let network = self.parts.network.attach(&target.info, &image).await;
-        let network = network.map_err(|it| it.while_doing("cannot make its network"))?;
+        let network = self.parts.network.attach(&target.info, image).await;
+        let network = network.map_err(|it| it.fault_while("cannot make its network"))?;
         *reached = Reached::Runtime;
-        let spec = Arc::new(self.spec(target, image, resources, secret, network));
-        let prepared = runtime.prepare(Arc::clone(&spec)).await;
-        prepared.map_err(|error| runtime_fault(&error))?;
-        let started = runtime.start(spec, run).await;
-        started.map_err(|error| runtime_fault(&error))
+        let spec = Arc::new(self.spec(target, image.clone(), resources, secret, network));
+        let failed = |error| StartFault::Failed(runtime_fault(&error));
+        runtime.prepare(Arc::clone(&spec)).await.map_err(failed)?;
+        runtime.start(spec, run).await.map_err(failed)
+    }
+
+    /// Tells of what was found running, before anything happens to it.
+    pub(crate) async fn introduce(&self, saved: &Saved, adopted: &[Adopted]) {
+        let left: BTreeMap<&InstanceIdent, &(Arc<Target>, RunId)> = saved
+            .rows
+            .iter()
+            .filter_map(|(ident, row)| Some((ident, row.running.as_ref()?)))
+            .collect();
+        for found in adopted {
+            let Some((target, run)) = left.get(&found.instance) else {
+                continue;
+            };
+            if found.run != *run {
+                // Nobody knows what it is made of, and it is ended.
+                continue;
+            }
+            let image = self.parts.images.installed(target.info.manifest_digest);
+            let image = image.await;
+            let runtime = self.runtimes.get(&target.info.runtime_id);
+            let place = runtime.and_then(|it| it.place(&found.instance, found.run));
+            let running = RunningInstance {
+                info: &target.info,
+                run: found.run,
+                image: image.as_ref(),
+                place: place.as_ref(),
+            };
+            match found.state {
+                RunState::Ended(_) => self.observed.found_ended(running),
+                _ => self.observed.started(running),
+            }
+        }
     }
 
     fn spec(
@@ -159,6 +200,9 @@ impl Workshop {
         };
         if reached >= Reached::Runtime {
             let stopped = runtime.stop(ident.clone(), grace).await;
+            if stopped.is_ok() {
+                self.observed.ended(ident);
+            }
             note(stopped.map_err(|error| runtime_fault(&error)));
         }
         if reached >= Reached::Network {

@@ -10,13 +10,13 @@ mod recover;
 mod saved;
 mod status;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use muster_api::domain::{AosCode, AosError, Digest, InstanceIdent, InstanceInfo, InstanceStatus};
+use muster_api::domain::{AosCode, AosError, Digest, InstanceIdent, InstanceStatus};
 use muster_runtime::{RunEvent, RunId};
 
 pub use self::facts::Facts;
@@ -24,7 +24,7 @@ pub use self::saved::{Change, Rejected, Row, Saved};
 
 use self::instance::{Have, Instance};
 use crate::limits::Limits;
-use crate::target::{EnvOverride, Target, overrides_for};
+use crate::target::{DesiredSet, EnvOverride, Target, overrides_for};
 
 /// How often time without a controller is written down.
 const OFFLINE_STEP: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ pub struct Now {
 #[derive(Debug)]
 pub enum Event {
     /// The controller wants exactly these.
-    Update(Vec<InstanceInfo>),
+    Update(DesiredSet),
     /// These overrides replace the earlier ones.
     Overrides(Vec<EnvOverride>),
     /// The controller came or went.
@@ -64,7 +64,7 @@ pub enum Event {
         /// Which start.
         run: RunId,
         /// Why it failed.
-        result: Result<(), AosError>,
+        result: Result<(), StartFault>,
     },
     /// A stop has ended.
     Stopped {
@@ -77,6 +77,15 @@ pub enum Event {
     Run(RunEvent),
     /// A deadline passed.
     Tick,
+}
+
+/// Why a start failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartFault {
+    /// It cannot be started as it is.
+    Failed(AosError),
+    /// Something around it is not there yet, which says nothing about the version.
+    NotYet(AosError),
 }
 
 /// Something to do. Each is done at most once at a time for an instance, and answered by an event.
@@ -226,9 +235,13 @@ impl Decider {
         step
     }
 
-    fn take_update(&mut self, wanted: Vec<InstanceInfo>, now: Now, step: &mut Step) {
+    fn take_update(&mut self, wanted: DesiredSet, now: Now, step: &mut Step) {
         let mut named = BTreeSet::new();
-        for info in wanted {
+        self.instances.retain(|_, instance| {
+            instance.refused = None;
+            instance.saved.is_some() || !instance.is_gone()
+        });
+        for info in wanted.instances {
             let ident = info.instance.clone();
             if !named.insert(ident.clone()) {
                 // The set names it twice. The first counts: a controller that contradicts itself must not make an instance
@@ -237,6 +250,12 @@ impl Decider {
             }
             let instance = self.instances.entry(ident).or_default();
             instance.set_goal(Some(info));
+        }
+        for refused in wanted.refused {
+            if named.insert(refused.instance.clone()) {
+                let instance = self.instances.entry(refused.instance.clone());
+                instance.or_default().refused = Some(refused);
+            }
         }
         for (ident, instance) in &mut self.instances {
             if !named.contains(ident) {
@@ -251,6 +270,10 @@ impl Decider {
         match (connected, self.controller) {
             (true, Controller::Away { .. }) => {
                 self.controller = Controller::Here;
+                // It says where images are.
+                for instance in self.instances.values_mut() {
+                    instance.fetch_again(now);
+                }
                 step.changes.push(Change::Offline(Duration::ZERO));
             }
             (false, Controller::Here) => {
@@ -380,10 +403,10 @@ impl Decider {
                 changed.push(status);
             }
             if instance.is_gone() {
-                if instance.saved.is_some() {
+                if instance.saved.take().is_some() {
                     step.changes.push(Change::Remove(ident.clone()));
                 }
-                return false;
+                return instance.refused.is_some();
             }
             let row = instance.row();
             if instance.saved.as_ref() != Some(&row) {

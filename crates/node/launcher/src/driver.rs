@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::StreamExt;
 use futures_util::stream::SelectAll;
-use muster_api::domain::{InstanceIdent, InstanceInfo, InstanceStatus, RuntimeId};
-use muster_runtime::{Adopted, RunEvent, Runtime, RuntimeError};
+use muster_api::domain::{InstanceIdent, InstanceStatus, RuntimeId};
+use muster_runtime::{AdoptError, Adopted, RunEvent, Runtime};
 use muster_store::{Store, StoreError};
 use muster_telemetry::ErrorChain;
 use tokio::sync::{mpsc, oneshot};
@@ -20,9 +20,10 @@ use crate::actions::Workshop;
 use crate::database::{self, LoadError};
 use crate::decide::{Decider, Effect, Event, Now, Step};
 use crate::limits::Limits;
+use crate::observe::{Directory, Observed, Observer};
 use crate::reports::Reports;
 use crate::seams::{Images, Network, Permissions, Resources};
-use crate::target::EnvOverride;
+use crate::target::{DesiredSet, EnvOverride};
 
 muster_fault::points! {
     /// Decided, not yet written down.
@@ -59,6 +60,8 @@ pub struct Parts {
     pub network: Arc<dyn Network>,
     /// Gives resources out.
     pub resources: Arc<dyn Resources>,
+    /// Are told when instances come and go.
+    pub observers: Vec<Arc<dyn Observer>>,
     /// State files of instances are below.
     pub state_folder: PathBuf,
     /// Storage of instances is below.
@@ -78,7 +81,7 @@ pub enum StartLauncherError {
         /// Which runtime.
         runtime: RuntimeId,
         /// Why.
-        source: RuntimeError,
+        source: AdoptError,
     },
 }
 
@@ -97,12 +100,13 @@ enum Command {
 #[derive(Debug, Clone)]
 pub struct Launcher {
     commands: mpsc::Sender<Command>,
+    directory: Directory,
 }
 
 impl Launcher {
     /// Takes over what runs, starts what should run and does not, and goes on from there. The future is the task.
     pub async fn start(
-        parts: Parts,
+        mut parts: Parts,
         limits: Limits,
     ) -> Result<(Self, Reports, impl Future<Output = ()> + Send), StartLauncherError> {
         let saved = database::load(&parts.store)
@@ -139,6 +143,14 @@ impl Launcher {
             adopted.iter().map(|it| it.instance.clone()).collect();
         parts.network.keep_only(running.clone()).await;
         parts.resources.keep_only(running).await;
+        let observed = Observed::new(std::mem::take(&mut parts.observers));
+        let directory = observed.directory().clone();
+        let workshop = Workshop {
+            parts,
+            runtimes,
+            observed,
+        };
+        workshop.introduce(&saved, &adopted).await;
         let clock = Clock::start();
         let (decider, step) = Decider::recover(limits, saved, adopted, clock.now());
         let (commands, inbox) = mpsc::channel(COMMANDS);
@@ -146,12 +158,16 @@ impl Launcher {
         let driver = Driver {
             decider,
             clock,
-            workshop: Arc::new(Workshop { parts, runtimes }),
+            workshop: Arc::new(workshop),
             reports: reports.clone(),
             actions: JoinSet::new(),
             fetches: BTreeMap::new(),
         };
-        Ok((Self { commands }, reports, driver.run(inbox, events, step)))
+        let launcher = Self {
+            commands,
+            directory,
+        };
+        Ok((launcher, reports, driver.run(inbox, events, step)))
     }
 
     async fn decide(&self, event: Event) -> Result<(), LauncherGone> {
@@ -160,8 +176,13 @@ impl Launcher {
     }
 
     /// The controller wants exactly these. Returns when the launcher has the set; [`Reports`] tell what becomes of it.
-    pub async fn update(&self, instances: Vec<InstanceInfo>) -> Result<(), LauncherGone> {
-        self.decide(Event::Update(instances)).await
+    pub async fn update(&self, wanted: impl Into<DesiredSet>) -> Result<(), LauncherGone> {
+        self.decide(Event::Update(wanted.into())).await
+    }
+
+    /// Who runs, and who did last.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
     }
 
     /// These overrides replace all earlier ones.

@@ -9,6 +9,8 @@
 //!   [`update`](Launcher::update), [`override_env`](Launcher::override_env), [`controller`](Launcher::controller),
 //!   [`snapshot`](Launcher::snapshot).
 //! * [`Reports`] is what comes out: changed statuses as they happen, and one whole set when an update has settled.
+//! * [`observe::Observer`] is told when an instance comes and goes and where it runs; [`Launcher::directory`] answers whose unit
+//!   that is. For monitoring, alerts and logs.
 //! * [`seams`] are the parts of the Service Manager that the launcher uses: images, permissions, network, resources.
 //!
 //! # How it decides
@@ -38,6 +40,11 @@
 //! it became good, while there is another that was, is *rejected*: the good one runs again, its status carries the reason, and
 //! the same version is not tried again until the controller wants something else.
 //!
+//! **Not yet.** A start that fails because something around the instance is not there yet (the identity manager, for
+//! permissions) says nothing about the version: it is tried again shortly, is not counted, and holds nobody else up.
+//!
+//! **Refusals.** An instance of a set that makes no sense is reported as failed, with the reason; what runs of it stays as it is.
+//!
 //! **Offline.** An item's `offlineTTL` counts time without a controller while the node is powered; the clock of a device that
 //! was switched off cannot be trusted.
 //!
@@ -63,6 +70,7 @@ mod database;
 pub mod decide;
 mod driver;
 mod limits;
+pub mod observe;
 mod reports;
 pub mod seams;
 mod target;
@@ -71,6 +79,6 @@ pub use self::database::{LoadError, SCHEMA};
 pub use self::driver::{Launcher, LauncherGone, Parts, StartLauncherError};
 pub use self::limits::Limits;
 pub use self::reports::{Report, Reports};
-pub use self::target::{EnvOverride, Target};
+pub use self::target::{DesiredSet, EnvOverride, Refused, Target};
 
 pub use self::driver::FAULT_POINTS;

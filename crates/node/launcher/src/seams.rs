@@ -12,11 +12,15 @@ use muster_item::{ImageConfig, ItemConfig};
 use muster_runtime::{ImagePaths, NetworkAttachment, ResourceGrant, RuntimeError, Secret};
 use muster_telemetry::ErrorChain;
 
+use crate::decide::StartFault;
+
 /// Why something around an instance failed.
 #[derive(Debug)]
 pub struct SeamError {
     /// What the controller is told.
     pub code: AosCode,
+    /// Whether it will pass by itself, when something else of the node is there.
+    pub will_pass: bool,
     /// What happened.
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
@@ -26,7 +30,24 @@ impl SeamError {
     pub fn new(code: AosCode, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self {
             code,
+            will_pass: false,
             source: source.into(),
+        }
+    }
+
+    /// Something that is needed is not there yet.
+    pub fn not_yet(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self {
+            will_pass: true,
+            ..Self::new(AosCode::Failed, source)
+        }
+    }
+
+    pub(crate) fn fault_while(&self, what: &str) -> StartFault {
+        let fault = self.while_doing(what);
+        match self.will_pass {
+            true => StartFault::NotYet(fault),
+            false => StartFault::Failed(fault),
         }
     }
 
@@ -60,6 +81,9 @@ pub struct InstalledImage {
 pub trait Images: Send + Sync + fmt::Debug + 'static {
     /// Gets what is missing of an image and answers where it is; at once if nothing is missing. Dropping the future stops it.
     fn install(&self, manifest: Digest) -> BoxFuture<'_, Result<InstalledImage, SeamError>>;
+
+    /// The image if all of it is here; never gets anything.
+    fn installed(&self, manifest: Digest) -> BoxFuture<'_, Option<InstalledImage>>;
 
     /// From now on these are needed: they run, are wanted, or would be gone back to. Everything else may be collected.
     fn keep(&self, manifests: BTreeSet<Digest>);

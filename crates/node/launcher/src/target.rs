@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use muster_api::domain::{EnvVar, InstanceFilter, InstanceIdent, InstanceInfo};
+use muster_api::domain::{AosError, EnvVar, InstanceFilter, InstanceIdent, InstanceInfo};
 
 /// Everything whose change means that an instance has to be started anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,35 @@ impl Target {
             || same(one.state_path.as_ref(), other.state_path.as_ref())
             || one.instance.instance_id() == other.instance.instance_id()
     }
+}
+
+/// What the controller wants: exactly these instances.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DesiredSet {
+    /// Those that can be.
+    pub instances: Vec<InstanceInfo>,
+    /// Those that are wanted and make no sense. What runs of them is left alone.
+    pub refused: Vec<Refused>,
+}
+
+impl From<Vec<InstanceInfo>> for DesiredSet {
+    fn from(instances: Vec<InstanceInfo>) -> Self {
+        Self {
+            instances,
+            refused: Vec::new(),
+        }
+    }
+}
+
+/// An instance that is wanted as it cannot be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Which instance.
+    pub instance: InstanceIdent,
+    /// In which version.
+    pub version: String,
+    /// What is wrong.
+    pub fault: AosError,
 }
 
 /// A variable that is set for some instances, for a while.

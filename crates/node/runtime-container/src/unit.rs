@@ -12,13 +12,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use muster_bundle::{Place, PlaceError, RunRecord, ends, read_bounded};
+use muster_bundle::{Place, PlaceError, RunRecord, ends};
 
 use crate::oci;
 use muster_bundle::cgroup::UnitGroup;
-
-/// The unit's cgroup, noted for whoever clears away after it.
-const GROUP_FILE: &str = "cgroup";
 
 /// Why a unit's command failed.
 #[derive(Debug, thiserror::Error)]
@@ -68,8 +65,7 @@ fn prepare(place: &Place) -> Result<Command, UnitCommandError> {
             .note_memory_events(&events)
             .map_err(UnitCommandError::Place)?;
     }
-    let noted = place.write(GROUP_FILE, group.as_str().as_bytes());
-    noted.map_err(UnitCommandError::Place)?;
+    place.note_group(&group).map_err(UnitCommandError::Place)?;
     group.make_room().map_err(UnitCommandError::Cgroup)?;
     set_cgroup(place, &group.container()).map_err(UnitCommandError::Place)?;
     Ok(oci::run_command(place, &run))
@@ -118,9 +114,7 @@ pub fn end(folder: PathBuf) -> Result<(), UnitCommandError> {
 /// Takes away what a start leaves that is no file of the instance.
 pub(crate) fn clear(place: &Place, run: &RunRecord) {
     oci::delete(place, run);
-    let noted = read_bounded(&place.file(GROUP_FILE)).ok().flatten();
-    let noted = noted.and_then(|path| String::from_utf8(path).ok());
-    if let Some(group) = noted.as_deref().and_then(UnitGroup::noted) {
+    if let Some(group) = place.group() {
         group.remove_legacy();
     }
 }

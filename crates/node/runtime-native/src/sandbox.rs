@@ -19,7 +19,7 @@ use std::process::Command;
 
 use muster_bundle::cgroup::UnitGroup;
 use muster_bundle::rootfs::RootfsError;
-use muster_bundle::{Place, PlaceError, ends, read_bounded};
+use muster_bundle::{Place, PlaceError, ends};
 use muster_telemetry::ErrorChain;
 
 use crate::plan::Plan;
@@ -28,8 +28,6 @@ pub use self::privileges::DENIED_CALLS;
 
 /// What the sandbox lacks, a sentence per line.
 pub(crate) const DROPPED_FILE: &str = "dropped";
-/// The unit's cgroup, noted for whoever clears away after it.
-const GROUP_FILE: &str = "cgroup";
 
 /// Why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -215,8 +213,7 @@ fn confine_usage(place: &Place, plan: &Plan, dropped: &mut Dropped) -> Result<()
     let Some(group) = dropped.unless("limits (the unit's cgroup)", UnitGroup::own()) else {
         return Ok(());
     };
-    let noted = place.write(GROUP_FILE, group.as_str().as_bytes());
-    noted.map_err(SandboxError::Place)?;
+    place.note_group(&group).map_err(SandboxError::Place)?;
     if let Ok(Some(events)) = group.memory_events() {
         place
             .note_memory_events(&events)
@@ -250,9 +247,7 @@ pub fn end(folder: PathBuf) -> Result<(), SandboxError> {
 
 /// Takes away what a start leaves that is no file of the instance.
 pub(crate) fn clear(place: &Place) {
-    let noted = read_bounded(&place.file(GROUP_FILE)).ok().flatten();
-    let noted = noted.and_then(|path| String::from_utf8(path).ok());
-    if let Some(group) = noted.as_deref().and_then(UnitGroup::noted) {
+    if let Some(group) = place.group() {
         group.remove_legacy();
     }
 }

@@ -10,14 +10,17 @@
 //!   about those too. It removes what is left of instances that are in neither list (mounts, folders, units that ended).
 //! * A [`RunId`] names one start of one instance. Events of an earlier run say so, and are never taken for the present one's.
 //! * An error says which step failed ([`RuntimeError`]) and leaves nothing behind of that step.
+//! * What runs can be found on the machine ([`Runtime::place`]) by whoever measures it or reads its logs.
 //!
 //! # What this crate does not do
 //! It runs nothing. Health over time, bursts, back-off and roll-back are the launcher's; limits are the runtime's.
 
 mod event;
+mod place;
 mod spec;
 
 pub use self::event::{Ended, RunEvent, RunId, RunState};
+pub use self::place::RunPlace;
 pub use self::spec::{
     HostEntry, ImagePaths, InstanceSpec, NetworkAttachment, ResourceGrant, RunPolicy, Secret,
 };
@@ -44,6 +47,14 @@ pub struct RuntimeError {
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
+/// Why a runtime cannot say what still runs.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot find out which instances run")]
+pub struct AdoptError {
+    /// Why it failed.
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
 /// An instance that was found running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adopted {
@@ -61,8 +72,7 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
     fn info(&self) -> RuntimeInfo;
 
     /// Takes over what still runs of `known` instances, and removes what is left of all others.
-    fn adopt(&self, known: Vec<InstanceIdent>)
-    -> BoxFuture<'_, Result<Vec<Adopted>, RuntimeError>>;
+    fn adopt(&self, known: Vec<InstanceIdent>) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>>;
 
     /// Makes everything that starting needs, so that [`start`](Self::start) is quick.
     fn prepare(&self, spec: Arc<InstanceSpec>) -> BoxFuture<'_, Result<(), RuntimeError>>;
@@ -78,6 +88,10 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
         instance: InstanceIdent,
         grace: Duration,
     ) -> BoxFuture<'_, Result<(), RuntimeError>>;
+
+    /// Where this start of an instance is on the machine, once it was started or adopted; `None` if it is nowhere. Reads a
+    /// short file at most.
+    fn place(&self, instance: &InstanceIdent, run: RunId) -> Option<RunPlace>;
 
     /// What happens to its instances, from now on. The launcher calls this once.
     fn events(&self) -> mpsc::Receiver<RunEvent>;

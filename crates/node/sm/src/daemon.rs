@@ -219,6 +219,7 @@ pub(crate) async fn run(
         permissions: connections.permissions,
         network: Arc::new(NoPart),
         resources: Arc::new(NoPart),
+        observers: Vec::new(),
         state_folder: config.state_dir.clone(),
         storage_folder: config.storage_dir.clone(),
     };

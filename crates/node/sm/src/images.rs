@@ -47,13 +47,14 @@ impl Images for NodeImages {
                     .await
                     .map_err(|error| SeamError::new(code(&error), error))?,
             };
-            Ok(InstalledImage {
-                paths: ImagePaths {
-                    layers: installed.layers,
-                },
-                image_config: installed.image_config,
-                item_config: installed.item_config,
-            })
+            Ok(to_installed(installed))
+        })
+    }
+
+    fn installed(&self, manifest: Digest) -> BoxFuture<'_, Option<InstalledImage>> {
+        Box::pin(async move {
+            let installed = self.store.installed(manifest).await.ok()??;
+            Some(to_installed(installed))
         })
     }
 
@@ -73,6 +74,16 @@ impl Images for NodeImages {
                 }
             }
         });
+    }
+}
+
+fn to_installed(installed: muster_image::InstalledImage) -> InstalledImage {
+    InstalledImage {
+        paths: ImagePaths {
+            layers: installed.layers,
+        },
+        image_config: installed.image_config,
+        item_config: installed.item_config,
     }
 }
 

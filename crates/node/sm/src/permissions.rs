@@ -63,7 +63,10 @@ impl Permissions for IamPermissions {
                 .register_instance(instance, &item.permissions)
                 .await;
             self.settle().await;
-            let secret = secret.map_err(|error| SeamError::new(AosCode::Failed, error))?;
+            let secret = secret.map_err(|error| match error.is_unreachable() {
+                true => SeamError::not_yet(error),
+                false => SeamError::new(AosCode::Failed, error),
+            })?;
             Ok(Some(Secret(Zeroizing::new(secret.expose().to_owned()))))
         })
     }

@@ -13,7 +13,7 @@ use super::saved::{Rejected, Row};
 use super::{Facts, Now, failed};
 use crate::crashes::Crashes;
 use crate::limits::Limits;
-use crate::target::Target;
+use crate::target::{Refused, Target};
 
 /// What there is of an instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -103,6 +103,10 @@ pub(super) struct Instance {
     after_stop: Option<AosError>,
     /// Not started before.
     pub(super) not_before: Option<Duration>,
+    /// What it waits for; no fault of its own.
+    pub(super) not_yet: Option<AosError>,
+    /// The controller's last wish for it makes no sense; the one before holds.
+    pub(super) refused: Option<Refused>,
     /// What went wrong last.
     pub(super) fault: Option<AosError>,
     /// What it last was, for the report of its end.
@@ -186,6 +190,7 @@ impl Instance {
                 self.crashes = Crashes::default();
                 self.failed_fetches = Crashes::default();
                 self.not_before = None;
+                self.not_yet = None;
                 self.fault = None;
             }
             self.aim = aim.map(Arc::new);
@@ -233,9 +238,11 @@ impl Instance {
         let fetch_failed = matches!(self.fetch, Fetch::Failed { .. });
         match &self.have {
             Have::Nothing => {
+                let waits = self.fault.is_some() || self.not_yet.is_some();
                 self.held.is_some()
-                    || self.not_before.is_some() && self.fault.is_some()
+                    || self.not_before.is_some() && waits
                     || fetch_failed
+                    || self.goal.is_none()
             }
             Have::Up(up) => {
                 let as_wanted = self.want.as_ref() == Some(&up.target) || fetch_failed;

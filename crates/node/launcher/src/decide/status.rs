@@ -3,9 +3,13 @@
 use muster_api::domain::{AosError, InstanceInfo, InstanceState, InstanceStatus};
 
 use super::instance::{Fetch, Have, Instance, Pulse};
+use crate::target::Refused;
 
 /// What the controller is told. An instance always was something once, or it would not be known.
 pub(super) fn of(instance: &Instance) -> InstanceStatus {
+    if let Some(refused) = &instance.refused {
+        return refusal(refused);
+    }
     let (state, error) = state(instance);
     let shown = shown(instance);
     InstanceStatus {
@@ -16,6 +20,18 @@ pub(super) fn of(instance: &Instance) -> InstanceStatus {
         env_vars: Vec::new(),
         state,
         error,
+    }
+}
+
+fn refusal(refused: &Refused) -> InstanceStatus {
+    InstanceStatus {
+        instance: refused.instance.clone(),
+        version: refused.version.clone(),
+        runtime_id: None,
+        manifest_digest: None,
+        env_vars: Vec::new(),
+        state: InstanceState::Failed,
+        error: Some(refused.fault.clone()),
     }
 }
 
@@ -44,7 +60,11 @@ fn state(instance: &Instance) -> (InstanceState, Option<AosError>) {
                 (InstanceState::Activating, instance.fault.clone())
             }
         },
-        Have::Starting { .. } => (InstanceState::Activating, instance.fault.clone()),
+        Have::Starting { .. } => {
+            let waits_for = instance.not_yet.as_ref();
+            let fault = waits_for.or(instance.fault.as_ref());
+            (InstanceState::Activating, fault.cloned())
+        }
         Have::Stopping { .. } if instance.stop_fault().is_some() => {
             (InstanceState::Failed, instance.stop_fault().cloned())
         }
@@ -62,6 +82,9 @@ fn nothing(instance: &Instance, fault: Option<&AosError>) -> (InstanceState, Opt
     }
     if let Some(held) = &instance.held {
         return (InstanceState::Inactive, Some(held.clone()));
+    }
+    if let Some(waits_for) = &instance.not_yet {
+        return (InstanceState::Activating, Some(waits_for.clone()));
     }
     match fault {
         Some(fault) => (InstanceState::Failed, Some(fault.clone())),

@@ -13,9 +13,10 @@ use muster_runtime::{Ended, RunState};
 
 use self::world::World;
 use super::*;
+use crate::target::Refused;
 
 /// The n-th instance, in some version.
-pub(super) fn info(number: u64, version: u8) -> InstanceInfo {
+pub(crate) fn info(number: u64, version: u8) -> InstanceInfo {
     InstanceInfo {
         instance: InstanceIdent {
             item_id: format!("item{number}").parse().unwrap(),
@@ -46,10 +47,106 @@ fn crash() -> RunState {
     }
 }
 
+fn refused(number: u64, version: u8) -> DesiredSet {
+    let info = info(number, version);
+    DesiredSet {
+        instances: Vec::new(),
+        refused: vec![Refused {
+            instance: info.instance,
+            version: info.version,
+            fault: failed("it makes no sense"),
+        }],
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_what_runs_of_it_stays() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)].into()));
+    world.run_actions();
+    world.event(Event::Update(refused(1, 2)));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 1.0.0"]);
+    assert_eq!((world.starts, world.stops), (1, 0));
+    let status = &world.settled.last().unwrap()[0];
+    assert_eq!(status.state, InstanceState::Failed);
+    assert_eq!(status.version, "2.0.0");
+    // It is kept alive as it was.
+    world.tell(&info(1, 1).instance, RunState::Ended(Ended::Exited(1)));
+    world.run_actions();
+    world.pass(Duration::from_secs(60));
+    world.run_actions();
+    assert_eq!((world.starts, world.stops), (2, 1));
+    // Even by another launcher.
+    world.die();
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 1.0.0"]);
+    // The wish is mended.
+    world.event(Event::Update(vec![info(1, 2)].into()));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 2.0.0"]);
+    let status = world.last_status(&info(1, 1).instance);
+    assert_eq!((status.state, status.error), (InstanceState::Active, None));
+}
+
+#[test]
+fn what_never_ran_and_makes_no_sense_is_told_and_forgotten_with_the_set() {
+    let mut world = World::new();
+    world.event(Event::Update(refused(1, 1)));
+    assert_eq!(world.settled.len(), 1);
+    assert_eq!(world.settled[0][0].state, InstanceState::Failed);
+    assert_eq!(world.statuses().len(), 1);
+    world.die();
+    assert!(world.statuses().is_empty(), "nothing of it is on disk");
+    world.event(Event::Update(refused(1, 1)));
+    world.event(Event::Update(DesiredSet::default()));
+    assert!(world.statuses().is_empty());
+}
+
+#[test]
+fn a_start_that_waits_for_something_counts_nothing_and_holds_nobody_up() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)].into()));
+    world.run_actions();
+    world.pass(Duration::from_secs(30));
+    let mut urgent = info(1, 2);
+    urgent.priority = 9;
+    world.event(Event::Update(vec![urgent, info(2, 1)].into()));
+    // Far more often than the three failures after which a version is given up.
+    for _ in 0..20 {
+        world.not_yet = Some(info(1, 2).instance);
+        world.run_actions();
+        let status = world.last_status(&info(1, 2).instance);
+        assert_eq!(status.state, InstanceState::Activating);
+        assert!(status.error.is_some());
+        world.pass(Duration::from_secs(3));
+    }
+    assert!(world.running.contains_key(&info(2, 1).instance));
+    world.not_yet = None;
+    world.run_actions();
+    let status = world.last_status(&info(1, 2).instance);
+    assert_eq!((status.state, status.error), (InstanceState::Active, None));
+    assert_eq!(status.version, "2.0.0", "it was not gone back");
+}
+
+#[test]
+fn a_controller_that_is_back_lets_failed_downloads_begin_at_once() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)].into()));
+    world.fail_next = true;
+    world.run_actions();
+    assert!(world.running.is_empty());
+    world.event(Event::Controller { connected: false });
+    assert!(world.actions.is_empty(), "it waits");
+    world.event(Event::Controller { connected: true });
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 1.0.0"]);
+}
+
 #[test]
 fn an_update_starts_everything_and_settles_once() {
     let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1), info(2, 1)]));
+    world.event(Event::Update(vec![info(1, 1), info(2, 1)].into()));
     world.run_actions();
     assert_eq!(world.running_versions(), ["item1 1.0.0", "item2 1.0.0"]);
     assert_eq!(world.settled.len(), 1);
@@ -65,15 +162,17 @@ fn an_update_starts_everything_and_settles_once() {
 #[test]
 fn equal_instances_are_left_alone_and_only_changed_ones_are_touched() {
     let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1), info(2, 1), info(3, 1)]));
+    world.event(Event::Update(
+        vec![info(1, 1), info(2, 1), info(3, 1)].into(),
+    ));
     world.run_actions();
     let touched = world.starts;
-    world.event(Event::Update(vec![info(1, 1), info(2, 2)]));
+    world.event(Event::Update(vec![info(1, 1), info(2, 2)].into()));
     world.run_actions();
     assert_eq!(world.running_versions(), ["item1 1.0.0", "item2 2.0.0"]);
     assert_eq!(world.starts, touched + 1);
     assert_eq!(world.stops, 2);
-    world.event(Event::Update(vec![info(1, 1), info(2, 2)]));
+    world.event(Event::Update(vec![info(1, 1), info(2, 2)].into()));
     assert!(world.actions.is_empty(), "an equal set changes nothing");
     assert_eq!(world.settled.len(), 3, "but it is answered");
 }
@@ -81,9 +180,9 @@ fn equal_instances_are_left_alone_and_only_changed_ones_are_touched() {
 #[test]
 fn the_old_version_runs_until_the_new_one_is_there() {
     let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1)]));
+    world.event(Event::Update(vec![info(1, 1)].into()));
     world.run_actions();
-    world.event(Event::Update(vec![info(1, 2)]));
+    world.event(Event::Update(vec![info(1, 2)].into()));
     assert!(matches!(world.actions.as_slice(), [Effect::Fetch(_)]));
     world.fail_next = true;
     world.run_actions();
@@ -99,9 +198,9 @@ fn the_old_version_runs_until_the_new_one_is_there() {
 #[test]
 fn a_newer_set_does_not_wait_for_a_download_that_hangs() {
     let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1)]));
+    world.event(Event::Update(vec![info(1, 1)].into()));
     assert!(matches!(world.actions.as_slice(), [Effect::Fetch(_)]));
-    world.event(Event::Update(vec![info(2, 1)]));
+    world.event(Event::Update(vec![info(2, 1)].into()));
     world.run_actions();
     assert_eq!(world.running_versions(), ["item2 1.0.0"]);
 }
@@ -109,10 +208,10 @@ fn a_newer_set_does_not_wait_for_a_download_that_hangs() {
 #[test]
 fn a_version_that_fails_its_first_health_period_is_gone_back_from() {
     let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1)]));
+    world.event(Event::Update(vec![info(1, 1)].into()));
     world.run_actions();
     world.pass(Duration::from_secs(11));
-    world.event(Event::Update(vec![info(1, 2)]));
+    world.event(Event::Update(vec![info(1, 2)].into()));
     world.run_actions();
     let ident = info(1, 2).instance;
     for _ in 0..3 {
@@ -131,14 +230,14 @@ fn a_version_that_fails_its_first_health_period_is_gone_back_from() {
         "{why}"
     );
     // The controller says the same again: it is not tried again.
-    world.event(Event::Update(vec![info(1, 2)]));
+    world.event(Event::Update(vec![info(1, 2)].into()));
     world.run_actions();
     assert_eq!(world.running_versions(), ["item1 1.0.0"]);
     // Nor after a restart.
     world.die();
     world.run_actions();
     assert_eq!(world.running_versions(), ["item1 1.0.0"]);
-    world.event(Event::Update(vec![info(1, 3)]));
+    world.event(Event::Update(vec![info(1, 3)].into()));
     world.run_actions();
     assert_eq!(world.running_versions(), ["item1 3.0.0"]);
 }
@@ -146,7 +245,7 @@ fn a_version_that_fails_its_first_health_period_is_gone_back_from() {
 #[test]
 fn a_crash_loop_ends_however_slow_and_is_tried_again_later() {
     let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1)]));
+    world.event(Event::Update(vec![info(1, 1)].into()));
     world.run_actions();
     let ident = info(1, 1).instance;
     for _ in 0..3 {
@@ -167,9 +266,9 @@ fn a_crash_loop_ends_however_slow_and_is_tried_again_later() {
 #[test]
 fn how_an_old_version_ends_does_not_hold_the_new_one_up() {
     let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1)]));
+    world.event(Event::Update(vec![info(1, 1)].into()));
     world.run_actions();
-    world.event(Event::Update(vec![info(1, 2)]));
+    world.event(Event::Update(vec![info(1, 2)].into()));
     world.finish_fetches();
     // It is being stopped, and ends, while the launcher dies: the next one finds that it was killed.
     assert!(matches!(world.actions.as_slice(), [Effect::Stop { .. }]));
@@ -188,7 +287,7 @@ fn higher_priority_runs_before_lower_is_started() {
     let mut world = World::new();
     let mut first = info(1, 1);
     first.priority = 10;
-    world.event(Event::Update(vec![info(2, 1), first.clone()]));
+    world.event(Event::Update(vec![info(2, 1), first.clone()].into()));
     world.finish_fetches();
     let starts: Vec<_> = world.pending_starts();
     assert_eq!(starts, [first.instance.clone()]);
@@ -200,7 +299,7 @@ fn higher_priority_runs_before_lower_is_started() {
 fn dependencies_start_first_and_circles_are_broken() {
     let mut world = World::new();
     world.after.insert("item1".into(), vec!["item2".into()]);
-    world.event(Event::Update(vec![info(1, 1), info(2, 1)]));
+    world.event(Event::Update(vec![info(1, 1), info(2, 1)].into()));
     world.finish_fetches();
     assert_eq!(world.pending_starts(), [info(2, 1).instance]);
     world.run_actions();
@@ -209,7 +308,7 @@ fn dependencies_start_first_and_circles_are_broken() {
     let mut circle = World::new();
     circle.after.insert("item1".into(), vec!["item2".into()]);
     circle.after.insert("item2".into(), vec!["item1".into()]);
-    circle.event(Event::Update(vec![info(1, 1), info(2, 1)]));
+    circle.event(Event::Update(vec![info(1, 1), info(2, 1)].into()));
     circle.run_actions();
     assert_eq!(circle.running.len(), 2);
 }
@@ -222,9 +321,9 @@ fn who_shares_storage_waits_until_the_other_is_gone() {
         info.storage_path = Some("shared".parse().unwrap());
         info
     };
-    world.event(Event::Update(vec![with_storage(1)]));
+    world.event(Event::Update(vec![with_storage(1)].into()));
     world.run_actions();
-    world.event(Event::Update(vec![with_storage(2)]));
+    world.event(Event::Update(vec![with_storage(2)].into()));
     world.finish_fetches();
     assert!(world.pending_starts().is_empty());
     world.run_actions();
@@ -235,7 +334,7 @@ fn who_shares_storage_waits_until_the_other_is_gone() {
 fn an_item_may_limit_its_time_without_a_controller() {
     let mut world = World::new();
     world.offline_ttl = Some(Duration::from_secs(300));
-    world.event(Event::Update(vec![info(1, 1)]));
+    world.event(Event::Update(vec![info(1, 1)].into()));
     world.run_actions();
     world.event(Event::Controller { connected: false });
     world.pass(Duration::from_secs(200));
@@ -260,7 +359,7 @@ fn an_item_may_limit_its_time_without_a_controller() {
 #[test]
 fn an_override_restarts_what_it_is_for_and_ends_by_itself() {
     let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1), info(2, 1)]));
+    world.event(Event::Update(vec![info(1, 1), info(2, 1)].into()));
     world.run_actions();
     let only_first = InstanceFilter::new(Some("item1".parse().unwrap()), None, None).unwrap();
     let it = EnvOverride {
@@ -283,9 +382,9 @@ fn an_override_restarts_what_it_is_for_and_ends_by_itself() {
 #[test]
 fn a_stop_that_fails_is_repeated_and_said() {
     let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1)]));
+    world.event(Event::Update(vec![info(1, 1)].into()));
     world.run_actions();
-    world.event(Event::Update(Vec::new()));
+    world.event(Event::Update(DesiredSet::default()));
     world.fail_next = true;
     world.run_actions();
     let status = world.last_status(&info(1, 1).instance);
@@ -302,7 +401,7 @@ fn a_stop_that_fails_is_repeated_and_said() {
 #[test]
 fn after_a_reboot_everything_starts_again_and_leftovers_go_first() {
     let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1), info(2, 1)]));
+    world.event(Event::Update(vec![info(1, 1), info(2, 1)].into()));
     world.run_actions();
     world.running.clear();
     world.die();
@@ -315,7 +414,7 @@ fn after_a_reboot_everything_starts_again_and_leftovers_go_first() {
 #[test]
 fn a_set_that_names_an_instance_twice_does_not_make_it_restart() {
     let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1), info(1, 2)]));
+    world.event(Event::Update(vec![info(1, 1), info(1, 2)].into()));
     world.run_actions();
     assert_eq!(world.running_versions(), ["item1 1.0.0"]);
 }

@@ -19,6 +19,19 @@ fn an_instance_starts_runs_and_leaves_nothing() {
         .unwrap()
         .stdout;
     assert_eq!(units.lines().count(), 1, "{units}");
+    let unit = units.split_whitespace().next().unwrap();
+    let place = rig.ok(&["place", "a", "1"]);
+    let words: Vec<&str> = place.split_whitespace().collect();
+    let ["place", named, group, own, written] = words[..] else {
+        panic!("{place}");
+    };
+    assert_eq!(named, unit);
+    assert!(group.ends_with(unit), "{place}");
+    assert_eq!(own, format!("{group}/container"));
+    assert!(rig.path(written).is_dir(), "{place}");
+    let inside = rig.run(["cat", &format!("/sys/fs/cgroup/pids{own}/cgroup.procs")]);
+    assert!(!inside.unwrap().stdout.is_empty(), "nobody is in {own}");
+    assert_eq!(rig.ok(&["place", "a", "2"]), "nowhere\n");
     // The same start again is the same start.
     rig.ok(&["again", "a", "1", script]);
     rig.ok(&["stop", "a", "200"]);

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use muster_api::domain::{
-    AosCode, AosError, ConnectionState, InstanceIdent, InstanceInfo, InstanceState, InstanceStatus,
-};
+use muster_api::domain::{AosCode, AosError, ConnectionState, InstanceIdent, InstanceInfo};
 use muster_api::servicemanager::v5 as wire;
+use muster_launcher::{DesiredSet, Refused};
 use muster_rpc::link::Epoch;
 use muster_rpc::{LinkStatus, Received, StreamHandle, StreamIncoming};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -129,31 +128,31 @@ impl Commands {
 
     /// Each instance stands for itself: one that makes no sense is reported, the others run.
     async fn update(&self, update: wire::UpdateInstances) {
-        let mut wanted = Vec::with_capacity(update.start_instances.len());
+        let mut instances = Vec::with_capacity(update.start_instances.len());
         let mut refused = Vec::new();
         for instance in update.start_instances {
             let (ident, version) = (instance.instance.clone(), instance.version.clone());
             match InstanceInfo::try_from(instance) {
-                Ok(info) => wanted.push(info),
+                Ok(info) => instances.push(info),
                 Err(error) => {
                     tracing::error!(%error, "the controller wants an instance that cannot be");
                     let ident = ident.and_then(|ident| InstanceIdent::try_from(ident).ok());
-                    refused.extend(ident.map(|ident| refusal(ident, version, &error)));
+                    refused.extend(ident.map(|instance| Refused {
+                        instance,
+                        version,
+                        fault: AosError::new(AosCode::InvalidArgument, error.to_string()),
+                    }));
                 }
             }
         }
         tracing::info!(
-            wanted = wanted.len(),
+            wanted = instances.len(),
             refused = refused.len(),
             "new set of instances"
         );
-        if self.services.launcher.update(wanted).await.is_err() {
+        let set = DesiredSet { instances, refused };
+        if self.services.launcher.update(set).await.is_err() {
             tracing::error!("the launcher has ended; the set of instances is not taken");
-        }
-        if !refused.is_empty()
-            && let Err(error) = self.stream.send(&protocol::changed(refused)).await
-        {
-            tracing::warn!(%error, "cannot refuse instances");
         }
     }
 
@@ -190,21 +189,5 @@ impl Commands {
             };
             tokio::join!(logs.collect(request, parts_in), pass_on);
         });
-    }
-}
-
-fn refusal(
-    instance: InstanceIdent,
-    version: String,
-    error: &dyn std::fmt::Display,
-) -> InstanceStatus {
-    InstanceStatus {
-        instance,
-        version,
-        runtime_id: None,
-        manifest_digest: None,
-        env_vars: Vec::new(),
-        state: InstanceState::Failed,
-        error: Some(AosError::new(AosCode::InvalidArgument, error.to_string())),
     }
 }

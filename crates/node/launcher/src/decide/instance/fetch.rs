@@ -43,6 +43,13 @@ impl Instance {
             }
     }
 
+    /// There is a new chance: a fetch that failed need not wait for its turn.
+    pub(in crate::decide) fn fetch_again(&mut self, now: Now) {
+        if let Fetch::Failed { retry, .. } = &mut self.fetch {
+            *retry = now.steady;
+        }
+    }
+
     pub(in crate::decide) fn wait_for_fetch(&mut self) {
         if self.fetch == Fetch::Nothing {
             self.fetch = Fetch::Waiting;

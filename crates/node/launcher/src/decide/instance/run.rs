@@ -9,9 +9,12 @@ use muster_runtime::{Ended, RunId, RunState};
 use super::{Fetch, Have, Instance, Pulse, Up};
 use crate::crashes::{Crashes, Verdict};
 use crate::decide::saved::Rejected;
-use crate::decide::{Facts, Now, failed};
+use crate::decide::{Facts, Now, StartFault, failed};
 use crate::limits::Limits;
 use crate::target::Target;
+
+/// Before something is looked for again that was not there yet.
+const NOT_YET_WAIT: Duration = Duration::from_secs(2);
 
 impl Instance {
     pub(in crate::decide) fn begin_start(&mut self, run: RunId) -> Option<Arc<Target>> {
@@ -39,7 +42,7 @@ impl Instance {
     pub(in crate::decide) fn started(
         &mut self,
         run: RunId,
-        result: Result<(), AosError>,
+        result: Result<(), StartFault>,
         limits: &Limits,
         now: Now,
     ) {
@@ -56,6 +59,7 @@ impl Instance {
         }
         let (target, told) = (Arc::clone(target), told.clone());
         let facts = self.facts_of(&target);
+        self.not_yet = None;
         match result {
             Ok(()) => {
                 self.adopt_up(target, run, facts, now);
@@ -63,7 +67,12 @@ impl Instance {
                     self.told(run, state, limits, now);
                 }
             }
-            Err(fault) => {
+            Err(StartFault::NotYet(fault)) => {
+                self.have = Have::Nothing;
+                self.not_yet = Some(fault);
+                self.not_before = Some(now.steady + NOT_YET_WAIT);
+            }
+            Err(StartFault::Failed(fault)) => {
                 self.have = Have::Nothing;
                 match self.crashes.ended(Duration::ZERO, &facts, limits) {
                     Verdict::GoOn => {

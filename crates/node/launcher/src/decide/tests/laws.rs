@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use muster_api::domain::InstanceInfo;
 use muster_runtime::{Ended, RunState};
 use proptest::prelude::*;
 
@@ -60,7 +61,7 @@ fn apply(world: &mut World, it: Happens, goal: &mut Vec<InstanceInfo>) {
     match it {
         Happens::Wanted(versions) => {
             *goal = wanted(&versions);
-            world.event(Event::Update(goal.clone()));
+            world.event(Event::Update(goal.clone().into()));
         }
         Happens::Ends { which, fails } => {
             if !world.actions.is_empty() {
@@ -129,7 +130,7 @@ proptest! {
     fn the_healthy_are_left_alone(script in prop::collection::vec(happens(), 1..40)) {
         let mut world = World::new();
         let mut goal = vec![info(9, 1)];
-        world.event(Event::Update(goal.clone()));
+        world.event(Event::Update(goal.clone().into()));
         world.run_actions();
         let before = world.running[&info(9, 1).instance].clone();
         for it in script {
@@ -138,7 +139,7 @@ proptest! {
                 Happens::Wanted(versions) => {
                     goal = wanted(&versions);
                     goal.push(info(9, 1));
-                    world.event(Event::Update(goal.clone()));
+                    world.event(Event::Update(goal.clone().into()));
                 }
                 other => apply(&mut world, other, &mut goal),
             }
@@ -152,7 +153,7 @@ proptest! {
         let mut world = World::new();
         for versions in sets {
             let told = world.settled.len();
-            world.event(Event::Update(wanted(&versions)));
+            world.event(Event::Update(wanted(&versions).into()));
             world.run_actions();
             prop_assert_eq!(world.settled.len(), told + 1);
         }

@@ -25,6 +25,8 @@ pub(super) struct World {
     pub(super) stops: usize,
     /// The next action fails.
     pub(super) fail_next: bool,
+    /// Starts of this one find something missing around them.
+    pub(super) not_yet: Option<InstanceIdent>,
     /// What each item depends on.
     pub(super) after: BTreeMap<String, Vec<String>>,
     pub(super) offline_ttl: Option<Duration>,
@@ -51,6 +53,7 @@ impl World {
             starts: 0,
             stops: 0,
             fail_next: false,
+            not_yet: None,
             after: BTreeMap::new(),
             offline_ttl: None,
             used_runs: BTreeSet::new(),
@@ -175,8 +178,10 @@ impl World {
             }
             Effect::Start { target, run } => {
                 let instance = target.ident().clone();
-                let result = if fails {
-                    Err(fault())
+                let result = if self.not_yet.as_ref() == Some(&instance) {
+                    Err(StartFault::NotYet(fault()))
+                } else if fails {
+                    Err(StartFault::Failed(fault()))
                 } else {
                     self.starts += 1;
                     let old = self.running.insert(instance.clone(), (target, run));

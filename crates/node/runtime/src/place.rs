@@ -1,0 +1,18 @@
+//! Where an instance is on the machine.
+
+use std::path::PathBuf;
+
+/// Where one start of an instance can be found, by those who measure it or read its logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunPlace {
+    /// Its unit, as the init system and the journal call it.
+    pub unit: String,
+    /// The unit's cgroup, from the root of the tree, as in `/system.slice/x.service`: everything of the instance is in it or
+    /// below. `None` if the unit did not note it.
+    pub cgroup: Option<String>,
+    /// The instance's own cgroup below that, where its limits are set. With version 1 only this one is certain to be in the
+    /// trees of all controllers. It may be missing where nothing is limited.
+    pub instance_cgroup: Option<String>,
+    /// What it has written over its image, as far as that is on a disk.
+    pub written: Option<PathBuf>,
+}
