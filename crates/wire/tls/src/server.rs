@@ -105,6 +105,11 @@ impl ServerTls {
         Self::new(Mode::Insecure(permission), options)
     }
 
+    /// Whether connections go without TLS, so that a URL can say so.
+    pub fn is_insecure(&self) -> bool {
+        matches!(self.0.mode, Mode::Insecure(_))
+    }
+
     fn new(mode: Mode, options: ServerOptions) -> Self {
         let budget = Mutex::new(LineBudget::new(Instant::now()));
         Self(Arc::new(Server {
