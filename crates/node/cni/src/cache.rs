@@ -1,0 +1,207 @@
+//! What was done, on disk: a file for each attachment.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::attachment::Attachment;
+use crate::list::NetworkList;
+
+/// No entry of ours is longer: a list, an attachment and one answer.
+const MAX_BYTES: u64 = 2 * 1024 * 1024;
+const ENDING: &str = ".json";
+
+/// What was done for one attachment.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) list: NetworkList,
+    pub(crate) attachment: Attachment,
+    /// Of the last plugin that has succeeded.
+    pub(crate) result: Option<Value>,
+    /// Whether all plugins have.
+    pub(crate) complete: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    list: Value,
+    attachment: Attachment,
+    result: Option<Value>,
+    complete: bool,
+}
+
+/// Why an entry cannot be kept or found.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// A file or folder.
+    #[error("cannot {operation} {}", path.display())]
+    File {
+        /// What was to be done.
+        operation: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file that no runner has written.
+    #[error("{} is not what a runner writes", path.display())]
+    Content {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+fn file_error<'a>(
+    operation: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(io::Error) -> CacheError + 'a {
+    move |source| CacheError::File {
+        operation,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn path_of(folder: &Path, attachment: &Attachment) -> PathBuf {
+    let (container, interface) = (attachment.container(), attachment.interface());
+    folder.join(format!("{container}@{interface}{ENDING}"))
+}
+
+/// Replaces an entry, so that a reader sees the old or the new one.
+pub(crate) fn put(folder: &Path, entry: &Entry) -> Result<(), CacheError> {
+    fs::create_dir_all(folder).map_err(file_error("make", folder))?;
+    let path = path_of(folder, &entry.attachment);
+    let document = Document {
+        list: entry.list.to_value(),
+        attachment: entry.attachment.clone(),
+        result: entry.result.clone(),
+        complete: entry.complete,
+    };
+    let bytes = serde_json::to_vec(&document).map_err(|error| CacheError::Content {
+        path: path.clone(),
+        source: error.into(),
+    })?;
+    let mut draft = path.clone().into_os_string();
+    draft.push(".new");
+    let draft = PathBuf::from(draft);
+    let write = || {
+        let mut file = File::create(&draft)?;
+        file.write_all(&bytes)?;
+        file.sync_all()
+    };
+    write().map_err(file_error("write", &draft))?;
+    fs::rename(&draft, &path).map_err(file_error("replace", &path))?;
+    sync_folder(folder)
+}
+
+pub(crate) fn get(folder: &Path, attachment: &Attachment) -> Result<Option<Entry>, CacheError> {
+    read(&path_of(folder, attachment))
+}
+
+fn read(path: &Path) -> Result<Option<Entry>, CacheError> {
+    let mut bytes = Vec::new();
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(file_error("open", path)(error)),
+    };
+    (file.take(MAX_BYTES).read_to_end(&mut bytes)).map_err(file_error("read", path))?;
+    let decode = || -> Result<Entry, Box<dyn std::error::Error + Send + Sync>> {
+        let document: Document = serde_json::from_slice(&bytes)?;
+        Ok(Entry {
+            list: NetworkList::from_value(document.list)?,
+            attachment: document.attachment,
+            result: document.result,
+            complete: document.complete,
+        })
+    };
+    decode().map(Some).map_err(|source| CacheError::Content {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+pub(crate) fn forget(folder: &Path, attachment: &Attachment) -> Result<(), CacheError> {
+    let path = path_of(folder, attachment);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        done => done.map_err(file_error("remove", &path))?,
+    }
+    sync_folder(folder)
+}
+
+/// All attachments that something was begun for. Files that are none are left out, and said.
+pub(crate) fn all(folder: &Path) -> Result<Vec<Attachment>, CacheError> {
+    let files = match fs::read_dir(folder) {
+        Ok(files) => files,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(file_error("list", folder)(error)),
+    };
+    let mut found = Vec::new();
+    for file in files {
+        let path = file.map_err(file_error("list", folder))?.path();
+        if !path.to_str().is_some_and(|name| name.ends_with(ENDING)) {
+            continue;
+        }
+        match read(&path) {
+            Ok(entry) => found.extend(entry.map(|it| it.attachment)),
+            Err(error) => {
+                tracing::warn!(file = %path.display(), error = %error, "not a kept result of plugins");
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn sync_folder(folder: &Path) -> Result<(), CacheError> {
+    let synced = File::open(folder).and_then(|it| it.sync_all());
+    synced.map_err(file_error("flush", folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::list::PluginConfig;
+
+    #[test]
+    fn an_entry_is_kept_replaced_found_and_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("not/yet");
+        let attachment = Attachment::new("c1", "/run/n", "eth0").unwrap();
+        let attachment = attachment
+            .arg("K", "v")
+            .unwrap()
+            .capability("ips", json!(["10.0.0.1/8"]));
+        let plugins = vec![PluginConfig::new("loopback").unwrap()];
+        let mut entry = Entry {
+            list: NetworkList::new("n", plugins).unwrap(),
+            attachment: attachment.clone(),
+            result: None,
+            complete: false,
+        };
+        assert_eq!(get(&folder, &attachment).unwrap(), None);
+        assert_eq!(all(&folder).unwrap(), []);
+        put(&folder, &entry).unwrap();
+        entry.result = Some(json!({"a": 1}));
+        entry.complete = true;
+        put(&folder, &entry).unwrap();
+        assert_eq!(get(&folder, &attachment).unwrap(), Some(entry));
+        fs::write(folder.join("stray@eth0.json"), "{").unwrap();
+        assert_eq!(all(&folder).unwrap(), std::slice::from_ref(&attachment));
+        let stray = Attachment::new("stray", "/n", "eth0").unwrap();
+        assert!(matches!(
+            get(&folder, &stray),
+            Err(CacheError::Content { .. })
+        ));
+        forget(&folder, &attachment).unwrap();
+        forget(&folder, &attachment).unwrap();
+        assert_eq!(all(&folder).unwrap(), []);
+    }
+}

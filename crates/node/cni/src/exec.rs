@@ -1,0 +1,192 @@
+//! One run of one plugin.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Deserialize;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::attachment::Attachment;
+use crate::error::{CniCommand, PluginFault};
+
+/// The longest answer.
+pub(crate) const MAX_ANSWER: usize = 64 * 1024;
+/// So much of what a plugin complains about is kept.
+const MAX_COMPLAINT: usize = 4 * 1024;
+/// Plugins call tools of the system.
+const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What a plugin is run with.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) folders: &'a [PathBuf],
+    pub(crate) plugin: &'a str,
+    pub(crate) command: CniCommand,
+    pub(crate) attachment: &'a Attachment,
+    /// Empty when the namespace is gone, as the specification has it for DEL.
+    pub(crate) namespace: &'a Path,
+    pub(crate) input: Vec<u8>,
+    pub(crate) limit: Duration,
+}
+
+/// What a failed plugin prints.
+#[derive(Deserialize)]
+struct ErrorObject {
+    code: u64,
+    msg: String,
+    #[serde(default)]
+    details: String,
+}
+
+/// Ends whatever the plugin has started when its run is given up, and only then: while it is not waited for, its number is
+/// nobody else's.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // It may have ended by itself in this moment.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Runs the plugin and answers what it wrote.
+    pub(crate) async fn run(self) -> Result<Vec<u8>, PluginFault> {
+        let program = self.find()?;
+        let mut command = Command::new(&program);
+        command
+            .env_clear()
+            .env("PATH", SEARCH_PATH)
+            .env("CNI_COMMAND", self.command.to_string())
+            .env("CNI_CONTAINERID", self.attachment.container())
+            .env("CNI_NETNS", self.namespace)
+            .env("CNI_IFNAME", self.attachment.interface())
+            .env("CNI_ARGS", self.attachment.args_text())
+            .env(
+                "CNI_PATH",
+                std::env::join_paths(self.folders).unwrap_or_default(),
+            )
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command
+            .spawn()
+            .map_err(|source| PluginFault::Start { program, source })?;
+        let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let mut group = Group(pid);
+        let ended = timeout(self.limit, attend(&mut child, &self.input)).await;
+        let (status, answer, complaint) = match ended {
+            Ok(Ok(ended)) => {
+                group.0 = None;
+                ended
+            }
+            gone_wrong => {
+                drop(group);
+                // Reaped here, so that no zombie is left; it has been killed, so that takes no time.
+                let _ = child.wait().await;
+                return Err(match gone_wrong {
+                    Err(_) => PluginFault::Hang { limit: self.limit },
+                    Ok(Err(error)) if error.kind() == io::ErrorKind::FileTooLarge => {
+                        PluginFault::TooMuch { limit: MAX_ANSWER }
+                    }
+                    Ok(Err(error)) => PluginFault::Follow(error),
+                    Ok(Ok(_)) => unreachable!("matched above"),
+                });
+            }
+        };
+        judge(status, answer, &complaint)
+    }
+
+    fn find(&self) -> Result<PathBuf, PluginFault> {
+        let mut places = self.folders.iter().map(|folder| folder.join(self.plugin));
+        places
+            .find(|place| place.is_file())
+            .ok_or_else(|| PluginFault::NotFound {
+                folders: self.folders.to_vec(),
+            })
+    }
+}
+
+/// Feeds a plugin, listens to it, and waits for its end.
+async fn attend(child: &mut Child, input: &[u8]) -> io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let feed = async {
+        if let Some(mut stdin) = stdin {
+            // A plugin may answer without reading all of its configuration.
+            let _ = stdin.write_all(input).await;
+        }
+        Ok(())
+    };
+    let answer = async {
+        let mut answer = Vec::new();
+        let most = u64::try_from(MAX_ANSWER).unwrap_or(u64::MAX) + 1;
+        if let Some(stdout) = stdout {
+            stdout.take(most).read_to_end(&mut answer).await?;
+        }
+        if answer.len() > MAX_ANSWER {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(answer)
+    };
+    let complaint = async {
+        match stderr {
+            Some(stderr) => read_start(stderr).await,
+            None => Ok(Vec::new()),
+        }
+    };
+    let ((), answer, complaint) = tokio::try_join!(feed, answer, complaint)?;
+    Ok((child.wait().await?, answer, complaint))
+}
+
+/// Reads all and keeps the beginning, so that a talkative plugin does not wait for ever.
+async fn read_start(mut from: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
+    let (mut kept, mut buffer) = (Vec::new(), [0; 1024]);
+    loop {
+        let count = from.read(&mut buffer).await?;
+        if count == 0 {
+            return Ok(kept);
+        }
+        let room = MAX_COMPLAINT - kept.len();
+        kept.extend_from_slice(&buffer[..count.min(room)]);
+    }
+}
+
+fn judge(status: ExitStatus, answer: Vec<u8>, complaint: &[u8]) -> Result<Vec<u8>, PluginFault> {
+    // An error counts as one also from a plugin that forgets to fail.
+    if let Ok(error) = serde_json::from_slice::<ErrorObject>(&answer) {
+        return Err(PluginFault::Refused {
+            code: error.code,
+            message: printable(error.msg.as_bytes()),
+            more: printable(error.details.as_bytes()),
+        });
+    }
+    if status.success() {
+        return Ok(answer);
+    }
+    let said = if complaint.is_empty() {
+        &answer
+    } else {
+        complaint
+    };
+    Err(PluginFault::Died {
+        status,
+        said: printable(said),
+    })
+}
+
+/// What goes into a message: one line, no control characters, not too long.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let text: String = text.trim().chars().take(1024).collect();
+    text.replace(char::is_control, " ")
+}
