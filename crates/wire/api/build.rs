@@ -37,7 +37,10 @@ const BULK_DATA: [&str; 2] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed={PROTO_ROOT}");
+    // Not the whole folder: other crates' contracts are beside these.
+    for contract in CONTRACTS {
+        println!("cargo:rerun-if-changed={PROTO_ROOT}/{contract}");
+    }
 
     let mut descriptors = Compiler::new([PROTO_ROOT])?
         .include_imports(true)
