@@ -1,0 +1,2 @@
+//! What a plan costs.
+fn main() {}
