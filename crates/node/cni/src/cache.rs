@@ -72,6 +72,11 @@ fn path_of(folder: &Path, attachment: &Attachment) -> PathBuf {
     folder.join(format!("{container}@{interface}{ENDING}"))
 }
 
+/// The file by which plugins get their configuration, and by which it is known that they work.
+pub(crate) fn input_file(folder: &Path, attachment: &Attachment) -> PathBuf {
+    path_of(folder, attachment).with_extension("input")
+}
+
 /// Replaces an entry, so that a reader sees the old or the new one.
 pub(crate) fn put(folder: &Path, entry: &Entry) -> Result<(), CacheError> {
     fs::create_dir_all(folder).map_err(file_error("make", folder))?;
@@ -127,10 +132,12 @@ fn read(path: &Path) -> Result<Option<Entry>, CacheError> {
 }
 
 pub(crate) fn forget(folder: &Path, attachment: &Attachment) -> Result<(), CacheError> {
-    let path = path_of(folder, attachment);
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        done => done.map_err(file_error("remove", &path))?,
+    // The entry goes last: as long as it is there, all is tried again.
+    for path in [input_file(folder, attachment), path_of(folder, attachment)] {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            done => done.map_err(file_error("remove", &path))?,
+        }
     }
     sync_folder(folder)
 }
@@ -187,6 +194,7 @@ mod tests {
             complete: false,
         };
         assert_eq!(get(&folder, &attachment).unwrap(), None);
+        assert!(input_file(&folder, &attachment).ends_with("c1@eth0.input"));
         assert_eq!(all(&folder).unwrap(), []);
         put(&folder, &entry).unwrap();
         entry.result = Some(json!({"a": 1}));

@@ -65,6 +65,12 @@ pub enum PluginFault {
     /// Its end cannot be seen or its answer not be read.
     #[error("cannot follow the program")]
     Follow(#[source] io::Error),
+    /// An earlier run for the same container, of a caller that is gone, still works.
+    #[error("an earlier plugin for the same container has not ended within {limit:?}")]
+    Busy {
+        /// How long it was waited for.
+        limit: Duration,
+    },
     /// It did not end in time and was killed.
     #[error("it did not end within {limit:?} and was killed")]
     Hang {

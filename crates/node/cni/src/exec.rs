@@ -1,15 +1,16 @@
 //! One run of one plugin.
 
-use std::io;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::attachment::Attachment;
 use crate::error::{CniCommand, PluginFault};
@@ -18,6 +19,8 @@ use crate::error::{CniCommand, PluginFault};
 pub(crate) const MAX_ANSWER: usize = 64 * 1024;
 /// So much of what a plugin complains about is kept.
 const MAX_COMPLAINT: usize = 4 * 1024;
+/// Between two looks whether an earlier run has ended: the kernel does not tell.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Plugins call tools of the system.
 const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -31,6 +34,9 @@ pub(crate) struct Call<'a> {
     /// Empty when the namespace is gone, as the specification has it for DEL.
     pub(crate) namespace: &'a Path,
     pub(crate) input: Vec<u8>,
+    /// What it reads its configuration from. It is locked as long as the plugin or a process of its has it open: so nobody
+    /// meets a plugin that has outlived whoever started it.
+    pub(crate) input_file: &'a Path,
     pub(crate) limit: Duration,
 }
 
@@ -60,6 +66,7 @@ impl Call<'_> {
     /// Runs the plugin and answers what it wrote.
     pub(crate) async fn run(self) -> Result<Vec<u8>, PluginFault> {
         let program = self.find()?;
+        let input = self.prepare_input().await?;
         let mut command = Command::new(&program);
         command
             .env_clear()
@@ -75,16 +82,18 @@ impl Call<'_> {
             )
             .current_dir("/")
             .process_group(0)
-            .stdin(Stdio::piped())
+            .stdin(Stdio::from(input))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         let mut child = command
             .spawn()
             .map_err(|source| PluginFault::Start { program, source })?;
+        // With it goes the own descriptor of the input, and with that the own part of its lock.
+        drop(command);
         let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let mut group = Group(pid);
-        let ended = timeout(self.limit, attend(&mut child, &self.input)).await;
+        let ended = timeout(self.limit, attend(&mut child)).await;
         let (status, answer, complaint) = match ended {
             Ok(Ok(ended)) => {
                 group.0 = None;
@@ -107,6 +116,34 @@ impl Call<'_> {
         judge(status, answer, &complaint)
     }
 
+    /// Waits until no plugin works for this attachment any more, and writes the configuration.
+    async fn prepare_input(&self) -> Result<File, PluginFault> {
+        let open = || {
+            let mut options = OpenOptions::new();
+            options.create(true).truncate(false).read(true).write(true);
+            options.open(self.input_file)
+        };
+        let mut file = open().map_err(PluginFault::Follow)?;
+        let lock = async {
+            loop {
+                match file.try_lock() {
+                    Err(TryLockError::WouldBlock) => sleep(LOOK_AGAIN).await,
+                    Err(TryLockError::Error(error)) => return Err(PluginFault::Follow(error)),
+                    Ok(()) => return Ok(()),
+                }
+            }
+        };
+        let locked = timeout(self.limit, lock).await;
+        locked.map_err(|_| PluginFault::Busy { limit: self.limit })??;
+        let mut write = || {
+            file.set_len(0)?;
+            file.write_all(&self.input)?;
+            file.rewind()
+        };
+        write().map_err(PluginFault::Follow)?;
+        Ok(file)
+    }
+
     fn find(&self) -> Result<PathBuf, PluginFault> {
         let mut places = self.folders.iter().map(|folder| folder.join(self.plugin));
         places
@@ -117,16 +154,9 @@ impl Call<'_> {
     }
 }
 
-/// Feeds a plugin, listens to it, and waits for its end.
-async fn attend(child: &mut Child, input: &[u8]) -> io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let feed = async {
-        if let Some(mut stdin) = stdin {
-            // A plugin may answer without reading all of its configuration.
-            let _ = stdin.write_all(input).await;
-        }
-        Ok(())
-    };
+/// Listens to a plugin, and waits for its end.
+async fn attend(child: &mut Child) -> io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let answer = async {
         let mut answer = Vec::new();
         let most = u64::try_from(MAX_ANSWER).unwrap_or(u64::MAX) + 1;
@@ -144,7 +174,7 @@ async fn attend(child: &mut Child, input: &[u8]) -> io::Result<(ExitStatus, Vec<
             None => Ok(Vec::new()),
         }
     };
-    let ((), answer, complaint) = tokio::try_join!(feed, answer, complaint)?;
+    let (answer, complaint) = tokio::try_join!(answer, complaint)?;
     Ok((child.wait().await?, answer, complaint))
 }
 

@@ -39,6 +39,7 @@
 //! * A plugin is found in the configured folders only, and its name is no path.
 //! * Plugins get the environment of the specification and a fixed search path, and nothing else of the caller's.
 //! * Dropping a future kills the plugin that it waits for. What it has done is then undone by [`Runner::del`].
+//! * A plugin that outlives a killed caller is waited for before the next one of the same container runs.
 //!
 //! # What this crate does not do
 //! It does not make namespaces, reads no configuration folders, runs no task, and does not keep two callers from working on

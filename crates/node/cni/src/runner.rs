@@ -200,6 +200,7 @@ impl Runner {
         let attachment = &entry.attachment;
         let input = (entry.list).input(plugin, attachment.capabilities(), entry.result.as_ref());
         let namespace = attachment.namespace();
+        let input_file = cache::input_file(&self.cache, attachment);
         let gone = command == CniCommand::Del && !is_namespace(namespace);
         let call = Call {
             folders: &self.folders,
@@ -208,6 +209,7 @@ impl Runner {
             attachment,
             namespace: if gone { Path::new("") } else { namespace },
             input: Value::to_string(&input).into_bytes(),
+            input_file: &input_file,
             limit: self.limit,
         };
         call.run()

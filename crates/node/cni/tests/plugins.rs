@@ -345,6 +345,36 @@ async fn giving_up_on_a_list_kills_its_plugin_and_leaves_what_del_needs() {
 }
 
 #[tokio::test]
+async fn a_plugin_that_outlives_its_caller_is_waited_for() {
+    let rig = Rig::new();
+    rig.runner()
+        .add(&list(&["one"]), &attachment())
+        .await
+        .unwrap();
+    // As a plugin whose caller was killed: it has its input open, and the lock with it.
+    let input = fs::File::open(rig.path("cache").join("c1@eth0.input")).unwrap();
+    input.lock().unwrap();
+    let mut orphan = std::process::Command::new("sleep")
+        .arg("600")
+        .stdin(input)
+        .spawn()
+        .unwrap();
+    let short = Duration::from_millis(50);
+    let error = rig.runner_with(short).del(&attachment()).await.unwrap_err();
+    let text = chain(&error);
+    assert!(
+        text.ends_with("an earlier plugin for the same container has not ended within 50ms"),
+        "{text}"
+    );
+    assert_eq!(rig.calls(), ["ADD one"]);
+    orphan.kill().unwrap();
+    orphan.wait().unwrap();
+    rig.runner().del(&attachment()).await.unwrap();
+    assert_eq!(rig.calls(), ["ADD one", "DEL one"]);
+    assert_eq!(rig.kept(), 0);
+}
+
+#[tokio::test]
 async fn a_missing_plugin_names_where_it_was_looked_for() {
     let rig = Rig::new();
     let error = rig
