@@ -74,9 +74,20 @@ impl Document {
     /// # Errors
     /// Everything that is wrong with it, each with its path.
     pub fn read(bytes: &[u8], limits: &Limits) -> Result<Self, InvalidNodeConfig> {
+        // For a daemon, a file with nothing in it is an empty configuration; from a controller it is a mistake.
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            let nothing = FieldProblem {
+                path: String::new(),
+                line: None,
+                message: "it must be a JSON object".to_owned(),
+            };
+            return Err(InvalidNodeConfig {
+                problems: vec![nothing],
+            });
+        }
         let load = Load::<RawDocument>::new("node configuration")
             .document("node configuration", Format::Json, bytes)
-            .limits(limits.clone());
+            .limits(*limits);
         load.load()
             .and_then(|loaded| loaded.validate())
             .map_err(|error| InvalidNodeConfig {

@@ -27,10 +27,11 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Documents of at most 256 KiB for the node `identity`.
+    /// Documents of at most 256 KiB and 10,000 values, which no node needs, for the node `identity`.
     pub fn new(identity: Identity) -> Self {
         let limits = Limits {
             file_bytes: 256 << 10,
+            nodes: 10_000,
             ..Limits::default()
         };
         Self { identity, limits }
@@ -116,7 +117,9 @@ impl NodeConfigKeeper {
 
     /// What is in force, now and whenever it changes.
     pub fn subscribe(&self) -> watch::Receiver<Arc<NodeConfig>> {
-        self.in_force.clone()
+        let mut subscribed = self.in_force.clone();
+        subscribed.mark_unchanged();
+        subscribed
     }
 
     /// What is installed.
