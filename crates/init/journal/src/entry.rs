@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::cursor::Cursor;
-use crate::file::{EntryObject, JournalFile, ReadError};
+use crate::file::{EntryObject, JournalFile, ReadError, skip_damage};
 use crate::format::Id128;
 
 /// An entry of a journal. It keeps its file open, so its fields can be read at any time, also after
@@ -86,6 +86,32 @@ impl Entry {
                 .and_then(|data| self.file.payload(&data))
                 .map_err(fail)?;
             if !each(&payload) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the first `max` bytes of every field that can be read, `NAME=value`, and with how long it is in
+    /// all, until it returns false. For whoever must not be made to use memory by what is in a log.
+    ///
+    /// # Errors
+    /// When the references to the fields cannot be read.
+    pub fn each_field_start(
+        &self,
+        max: usize,
+        mut each: impl FnMut(&[u8], u64) -> bool,
+    ) -> Result<(), ReadError> {
+        let items = self.file.items(&self.object);
+        for offset in items.map_err(|fault| self.file.fail(fault))? {
+            let start = self
+                .file
+                .data(offset)
+                .and_then(|data| self.file.payload_start(&data, max));
+            let start = skip_damage(start).map_err(|fault| self.file.fail(fault))?;
+            if let Some((start, length)) = start
+                && !each(&start, length)
+            {
                 break;
             }
         }

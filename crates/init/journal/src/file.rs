@@ -179,6 +179,10 @@ impl JournalFile {
         Ok(())
     }
 
+    pub(crate) fn release_memory(&self) {
+        self.source.release();
+    }
+
     pub(crate) fn fail(&self, fault: Fault) -> ReadError {
         fault.in_file(self.path.clone())
     }

@@ -9,7 +9,9 @@ mod header;
 mod id;
 
 pub use compression::DecompressError;
-pub(crate) use compression::{Compression, Compressor, decompress};
+pub(crate) use compression::{
+    Compression, Compressor, ZSTD_HEADER_MAX, decompress, unzstd_start, zstd_length,
+};
 pub(crate) use hash::{jenkins64, siphash24};
 pub use header::FileState;
 pub(crate) use header::{HEADER_BYTES, Header, at, flags};

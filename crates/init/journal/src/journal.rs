@@ -15,7 +15,7 @@ pub use self::follow::{Change, WatchError};
 pub use self::values::Boot;
 use crate::entry::{Entry, order};
 use crate::file::{
-    Direction, EntryObject, Fault, JournalFile, OpenFileError, ReadError, skip_damage,
+    Direction, EntryObject, Fault, FileSummary, JournalFile, OpenFileError, ReadError, skip_damage,
 };
 use crate::format::Id128;
 use crate::matches::{Matches, Node};
@@ -227,6 +227,18 @@ impl Journal {
     /// The files that are read.
     pub fn files(&self) -> impl Iterator<Item = &JournalFile> {
         self.members.iter().map(|member| member.file.as_ref())
+    }
+
+    /// Reads only the files whose headers are wanted, from now until a [`refresh`](Self::refresh) finds the others again.
+    pub fn retain_files(&mut self, mut wanted: impl FnMut(&FileSummary) -> bool) {
+        self.members.retain(|member| wanted(&member.file.summary()));
+    }
+
+    /// Gives the memory back that keeps parts of files at hand. A long read through many files calls this now and then.
+    pub fn release_memory(&mut self) {
+        for member in &self.members {
+            member.file.release_memory();
+        }
     }
 
     /// Sets which entries are wanted; the place stays.

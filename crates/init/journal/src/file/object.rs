@@ -1,10 +1,13 @@
 //! Objects as values, each checked as far as it can be on its own.
 
+use std::io;
+
 use super::JournalFile;
 use super::error::Fault;
 use crate::format::{
     Compression, DATA_SIZE_MAX, ENTRY_FIELDS_MAX, FIELD_NAME_MAX, Id128, OBJECT_HEADER_SIZE,
-    ObjectType, array, data, decompress, entry, field, le32, le64,
+    ObjectType, ZSTD_HEADER_MAX, array, data, decompress, entry, field, le32, le64, unzstd_start,
+    zstd_length,
 };
 
 /// The common start of an object.
@@ -184,6 +187,49 @@ impl JournalFile {
         }
     }
 
+    /// The first bytes of a data object's value, at most `max`, and how many there are in all. Takes no more memory than
+    /// that, but for values that LZ4 has packed.
+    pub(crate) fn payload_start(
+        &self,
+        object: &DataObject,
+        max: usize,
+    ) -> Result<(Vec<u8>, u64), Fault> {
+        let start = object.offset + self.layout.data_payload();
+        let max_length = u64::try_from(max).unwrap_or(u64::MAX);
+        match object.compression {
+            Compression::None if object.stored > max_length => {
+                let mut bytes = vec![0; max];
+                self.bytes(start, "data", &mut bytes)?;
+                return Ok((bytes, object.stored));
+            }
+            Compression::Zstd => {
+                let mut head = [0; ZSTD_HEADER_MAX];
+                let length = usize::try_from(object.stored).unwrap_or(usize::MAX);
+                let head = &mut head[..length.min(ZSTD_HEADER_MAX)];
+                self.bytes(start, "data", head)?;
+                let unpack = |source| Fault::Unpack {
+                    offset: object.offset,
+                    source,
+                };
+                let length = zstd_length(head).map_err(unpack)?;
+                if length > max_length {
+                    let stored = Stored {
+                        file: self,
+                        place: start,
+                        left: object.stored,
+                    };
+                    let bytes = unzstd_start(stored, max).map_err(unpack)?;
+                    return Ok((bytes, length));
+                }
+            }
+            _ => {}
+        }
+        let mut bytes = self.payload(object)?;
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        bytes.truncate(max);
+        Ok((bytes, length))
+    }
+
     pub(crate) fn field_object(&self, offset: u64) -> Result<FieldObject, Fault> {
         let mut bytes = [0; 40];
         let size = self.typed(offset, ObjectType::Field, &mut bytes)?;
@@ -282,5 +328,26 @@ impl JournalFile {
         } else {
             self.word(at, "entry array")
         }
+    }
+}
+
+/// The stored bytes of a payload, read as they are asked for.
+struct Stored<'a> {
+    file: &'a JournalFile,
+    place: u64,
+    left: u64,
+}
+
+impl io::Read for Stored<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let length = left.min(buffer.len());
+        self.file
+            .bytes(self.place, "data", &mut buffer[..length])
+            .map_err(|_| io::ErrorKind::InvalidData)?;
+        let taken = u64::try_from(length).unwrap_or(u64::MAX);
+        self.place = self.place.saturating_add(taken);
+        self.left = self.left.saturating_sub(taken);
+        Ok(length)
     }
 }

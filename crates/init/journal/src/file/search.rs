@@ -136,6 +136,14 @@ impl JournalFile {
         Ok(last.unwrap_or(0).max(tail).saturating_add(1))
     }
 
+    /// The last entry; its number in the header may be ahead of it.
+    pub(crate) fn last_entry(&self) -> Result<Option<EntryObject>, Fault> {
+        match Chain::of_file(self).nearest(self, u64::MAX, Direction::Backward)? {
+            Some(offset) => self.entry_object(offset).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The place of the first entry of a boot at or after a time, behind the boot's last entry if there
     /// is none. None when the file has no entry of that boot.
     pub(crate) fn place_in_boot(

@@ -62,6 +62,13 @@ impl Source {
         }
     }
 
+    /// Forgets what was read, and gives its memory back.
+    pub(crate) fn release(&self) {
+        for block in self.blocks().iter_mut() {
+            *block = Block::default();
+        }
+    }
+
     /// Fills `buffer` from `offset`.
     pub(crate) fn read(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<(), SourceError> {
         if buffer.len() >= DIRECT {

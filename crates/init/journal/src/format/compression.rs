@@ -1,4 +1,9 @@
+use std::io::Read;
+
 use super::DATA_SIZE_MAX;
+
+/// In so many bytes of a frame zstd tells how long its content is.
+pub(crate) const ZSTD_HEADER_MAX: usize = 18;
 
 /// How a data object's payload is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,15 +73,35 @@ pub(crate) fn decompress(how: Compression, stored: &[u8]) -> Result<Vec<u8>, Dec
             }
         }
         Compression::Zstd => {
-            let size = zstd::zstd_safe::get_frame_content_size(stored)
-                .ok()
-                .flatten()
-                .ok_or(DecompressError::Damaged)?;
+            let size = zstd_length(stored)?;
             // A run of one byte packs very well: the only bound on the ratio is the block size.
             let size = bounded(size, stored.len(), 128 << 10)?;
             zstd::bulk::decompress(stored, size).map_err(|_| DecompressError::Damaged)
         }
     }
+}
+
+/// How long the content of a zstd frame is, by its first bytes.
+pub(crate) fn zstd_length(head: &[u8]) -> Result<u64, DecompressError> {
+    let size = zstd::zstd_safe::get_frame_content_size(head)
+        .ok()
+        .flatten()
+        .ok_or(DecompressError::Damaged)?;
+    if size > DATA_SIZE_MAX {
+        return Err(DecompressError::TooLarge { size });
+    }
+    Ok(size)
+}
+
+/// The first `max` bytes of what a zstd frame holds. Memory is used for these, not for all.
+pub(crate) fn unzstd_start(stored: impl Read, max: usize) -> Result<Vec<u8>, DecompressError> {
+    let mut decoder =
+        zstd::stream::read::Decoder::new(stored).map_err(|_| DecompressError::Damaged)?;
+    let mut bytes = vec![0; max];
+    decoder
+        .read_exact(&mut bytes)
+        .map_err(|_| DecompressError::Damaged)?;
+    Ok(bytes)
 }
 
 /// Refuses sizes that no such payload can unpack to, so that a few bytes cannot ask for much memory.

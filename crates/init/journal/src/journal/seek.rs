@@ -1,8 +1,10 @@
 //! Going to a place.
 
+use std::collections::BTreeMap;
+
 use super::{Journal, Member, Position};
 use crate::cursor::Cursor;
-use crate::file::{Fault, ReadError};
+use crate::file::{Fault, ReadError, skip_damage};
 use crate::format::Id128;
 
 impl Journal {
@@ -125,6 +127,40 @@ impl Journal {
             return Ok(());
         }
         self.seek_cursor(cursor)
+    }
+
+    /// Goes, in each source by itself, behind the entry with this number; in a source that is not named, before its first
+    /// entry.
+    ///
+    /// A cursor puts the sources in order by their clocks, and an entry that one of them wrote late lies before it unread.
+    /// Numbers, one for each source, name a place to which everything was read and behind which nothing was.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn seek_numbers(&mut self, read: &BTreeMap<Id128, u64>) -> Result<(), ReadError> {
+        self.seek_each(|member| match read.get(&member.file.seqnum_id()) {
+            Some(number) => member.file.place_where(|entry| entry.seqnum <= *number),
+            None => Ok(0),
+        })
+    }
+
+    /// The number of the last entry of each source, as of the last [`refresh`](Self::refresh).
+    ///
+    /// Several files of one source are not looked at in one moment: the last entry of one may be known already while an
+    /// earlier one of another is not. After one more refresh everything up to these numbers is there.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn last_numbers(&self) -> Result<BTreeMap<Id128, u64>, ReadError> {
+        let mut numbers = BTreeMap::new();
+        for member in &self.members {
+            let last = skip_damage(member.file.last_entry());
+            if let Some(last) = last.map_err(|fault| member.file.fail(fault))?.flatten() {
+                let number = numbers.entry(member.file.seqnum_id()).or_insert(0);
+                *number = last.seqnum.max(*number);
+            }
+        }
+        Ok(numbers)
     }
 
     fn seek_each(
