@@ -7,7 +7,6 @@ use std::time::Duration;
 use std::{fs, io};
 
 use muster_api::domain::{NodeInfo, NodeState, SmInfo};
-use muster_iamclient::{IamCallError, IamCertStore, IamClient, IamTarget, OpenCertStoreError};
 use muster_image::{
     BlobSource, CheckSettings, HttpSetupError, ImageStore, OpenImagesError, StoreSettings,
 };
@@ -15,26 +14,28 @@ use muster_item::Platform;
 use muster_launcher::seams::{Absent as NoPart, Permissions};
 use muster_launcher::{Launcher, Parts, StartLauncherError};
 use muster_nodeinfo::{GatherError, NodeFacts};
-use muster_rpc::{ChannelConfig, StreamConfig, Target, TargetError, channel};
-use muster_store::{OnDamage, OpenStoreError, Outcome, Store, StoreConfig};
+use muster_rpc::{Dial as _, Target, TargetError};
+use muster_store::{OnDamage, OpenStoreError, Outcome, Store, StoreConfig, StoreError};
 use muster_telemetry::{ErrorChain, Notifier, Shutdown, TaskSet};
-use muster_tls::{
-    CertStore, ClientOptions, ClientTls, ExpectedServer, FileCertSource, Insecure, LoadCertError,
-    NoReasonError, Role, ServerName, TlsSetupError,
-};
+use muster_tls::{ClientOptions, ClientTls, Insecure, NoReasonError};
 use muster_unit_runner::NoInitSystem;
+use tokio::sync::oneshot;
+use tonic::transport::Uri;
 use tracing::{error, info, warn};
 
-use crate::blobs::ControllerBlobs;
 use crate::config::{Config, IamConfig, Trust};
 use crate::controller::{ControllerLink, Services};
-use crate::images::{ControllerUrls, NodeImages};
+use crate::identity::{IamLink, LateBlobs, LateDial, Ways};
+use crate::images::NodeImages;
+use crate::node;
 use crate::permissions::IamPermissions;
 use crate::runtimes::{self, MakeRuntimeError};
 use crate::seams::Absent;
 
 /// How long tasks get to end.
 const GRACE: Duration = Duration::from_secs(10);
+/// A node that was never known is told who it is within this time, or says what it waits for.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
@@ -56,18 +57,9 @@ pub(crate) enum StartError {
     /// The node cannot be described.
     #[error("cannot find out what this node is")]
     Node(#[source] GatherError),
-    /// The identity manager does not tell who this node is.
-    #[error("cannot ask the identity manager about this node")]
-    Iam(#[source] IamCallError),
-    /// The trusted authorities cannot be read.
-    #[error("cannot load the trusted authorities")]
-    Roots(#[source] LoadCertError),
-    /// The own certificate cannot be had.
-    #[error("cannot get the node's certificate")]
-    Certificate(#[source] OpenCertStoreError),
-    /// TLS cannot be set up.
-    #[error("cannot set up TLS")]
-    Tls(#[source] TlsSetupError),
+    /// The database does not say who this node was.
+    #[error("cannot read who this node is")]
+    Recall(#[source] StoreError),
     /// A server's address is none.
     #[error("cannot use an address of the configuration")]
     Address(#[source] TargetError),
@@ -91,64 +83,91 @@ pub(crate) enum StartError {
 /// Who this node is and how it speaks to others.
 struct Connections {
     node: NodeInfo,
-    controller: ClientTls,
+    ways: Ways,
     permissions: Arc<dyn Permissions>,
-    /// Kept current for as long as it lives.
-    certificate: Option<IamCertStore>,
+    /// Scheme and authority of the controller.
+    origin: Uri,
 }
 
-async fn connect(config: &Config) -> Result<Connections, StartError> {
-    match &config.trust {
-        Trust::Insecure(reason) => {
-            let permission = Insecure::because(reason.as_str()).map_err(StartError::Reason)?;
-            let facts = NodeFacts::gather(&config.node).map_err(StartError::Node)?;
-            Ok(Connections {
-                node: facts.node_info(NodeState::Provisioned, None),
-                controller: ClientTls::insecure(&permission, ClientOptions::default()),
-                permissions: Arc::new(NoPart),
-                certificate: None,
-            })
-        }
-        Trust::Iam(iam) => connect_with_iam(iam).await,
-    }
-}
-
-fn server(role: Role) -> ServerName {
-    ServerName::Spiffe(ExpectedServer::role(role))
-}
-
-async fn connect_with_iam(iam: &IamConfig) -> Result<Connections, StartError> {
-    let target = |tls, address: &str| {
-        let target = Target::new(tls, address).map_err(StartError::Address)?;
-        Ok::<_, StartError>(IamTarget::Tcp(target))
+/// Everything that can be said without the identity manager, and its task for the rest. `None` if the shutdown came first.
+async fn connect(
+    config: &Config,
+    store: &Store,
+    tasks: &mut TaskSet,
+    shutdown: &Shutdown,
+    notifier: &Notifier,
+) -> Result<Option<Connections>, StartError> {
+    let iam = match &config.trust {
+        Trust::Insecure(reason) => return insecure(config, reason).map(Some),
+        Trust::Iam(iam) => iam,
     };
-    let mut source = FileCertSource::trust_only(&iam.ca_cert);
-    for crl in &iam.crls {
-        source = source.with_crl(crl);
-    }
-    let trust = CertStore::open(source).await.map_err(StartError::Roots)?;
-    let options = ClientOptions::default;
-    let public = ClientTls::without_certificate(&trust, server(Role::Iam), options())
-        .map_err(StartError::Tls)?;
-    let client = IamClient::new(target(public, &iam.public)?);
-    let roots = vec![iam.ca_cert.clone()];
-    let certificate =
-        IamCertStore::open(&client, iam.cert_type.clone(), roots, iam.crls.clone()).await;
-    let certificate = certificate.map_err(StartError::Certificate)?;
-    let mutual = |role| {
-        ClientTls::mutual(certificate.store(), server(role), options()).map_err(StartError::Tls)
+    let known = node::recall(store).await.map_err(StartError::Recall)?;
+    let address = config.controller.clone();
+    let origin = controller_origin(&address)?;
+    let (link, ways, answer) = IamLink::new(iam.clone(), address, store.clone(), known.clone());
+    let stop = shutdown.token();
+    tasks.spawn("identity", async move {
+        stop.run_until_cancelled(link.run()).await.unwrap_or(Ok(()))
+    });
+    let node = match known {
+        Some(node) => node,
+        None => match first_answer(answer, iam, shutdown, notifier).await {
+            Some(node) => node,
+            None => return Ok(None),
+        },
     };
-    let client = client.with_protected(target(mutual(Role::Iam)?, &iam.protected)?);
-    let controller = mutual(Role::Cm)?;
+    Ok(Some(Connections {
+        node,
+        permissions: Arc::new(IamPermissions::new(ways.iam.clone())),
+        ways,
+        origin,
+    }))
+}
+
+fn insecure(config: &Config, reason: &str) -> Result<Connections, StartError> {
+    let permission = Insecure::because(reason).map_err(StartError::Reason)?;
+    let facts = NodeFacts::gather(&config.node).map_err(StartError::Node)?;
+    let tls = ClientTls::insecure(&permission, ClientOptions::default());
+    let target = Target::new(tls.clone(), &config.controller).map_err(StartError::Address)?;
     Ok(Connections {
-        node: client.current_node().await.map_err(StartError::Iam)?,
-        controller,
-        permissions: Arc::new(IamPermissions::new(client)),
-        certificate: Some(certificate),
+        node: facts.node_info(NodeState::Provisioned, None),
+        origin: target.origin(),
+        ways: Ways::at_once(tls, target).map_err(StartError::Http)?,
+        permissions: Arc::new(NoPart),
     })
 }
 
-async fn open(config: &Config, node: &NodeInfo) -> Result<(Store, ImageStore), StartError> {
+fn controller_origin(address: &str) -> Result<Uri, StartError> {
+    format!("https://{address}").parse().map_err(|_| {
+        StartError::Address(TargetError {
+            address: address.to_owned(),
+        })
+    })
+}
+
+/// A node that was never known can run nothing. It has started all the same: whoever started it need not wait for others.
+async fn first_answer(
+    mut answer: oneshot::Receiver<NodeInfo>,
+    iam: &IamConfig,
+    shutdown: &Shutdown,
+    notifier: &Notifier,
+) -> Option<NodeInfo> {
+    let stop = shutdown.token();
+    let soon = tokio::time::timeout(FIRST_ANSWER, &mut answer);
+    if let Ok(answered) = stop.run_until_cancelled(soon).await? {
+        return answered.ok();
+    }
+    let waits = format!(
+        "waiting for the identity manager at {}, which has never said who this node is",
+        iam.public
+    );
+    warn!("{waits}");
+    notifier.status(&waits);
+    notifier.ready();
+    stop.run_until_cancelled(answer).await?.ok()
+}
+
+async fn open_store(config: &Config) -> Result<Store, StartError> {
     let folders = [
         &config.working_dir,
         &config.runtime_dir,
@@ -164,6 +183,7 @@ async fn open(config: &Config, node: &NodeInfo) -> Result<(Store, ImageStore), S
     let owner = concat!("muster-sm ", env!("CARGO_PKG_VERSION"));
     let path = config.working_dir.join("servicemanager.db");
     let store = StoreConfig::new(path, owner, OnDamage::StartEmpty)
+        .schema(&node::SCHEMA)
         .schema(&muster_launcher::SCHEMA)
         .schema(&muster_image::SCHEMA);
     let opened = Store::open(&store).map_err(|error| StartError::Store(Box::new(error)))?;
@@ -173,6 +193,14 @@ async fn open(config: &Config, node: &NodeInfo) -> Result<(Store, ImageStore), S
             "the database was damaged and set aside: instances start when the controller sends them again"
         );
     }
+    Ok(opened.store)
+}
+
+async fn open_images(
+    config: &Config,
+    node: &NodeInfo,
+    store: &Store,
+) -> Result<ImageStore, StartError> {
     let platform = match node.cpus.first() {
         Some(cpu) => Platform::of_runtime(&node.os_info, &cpu.arch_info),
         None => Platform::of_this_program(),
@@ -181,10 +209,10 @@ async fn open(config: &Config, node: &NodeInfo) -> Result<(Store, ImageStore), S
     settings.max_bytes = config.images_max_bytes;
     settings.item_ttl = config.image_ttl;
     settings.parallel = config.limits.fetches;
-    let images = ImageStore::open(settings, opened.store.clone()).await;
+    let images = ImageStore::open(settings, store.clone()).await;
     let (images, report) = images.map_err(StartError::Images)?;
     info!(?report, "images");
-    Ok((opened.store, images))
+    Ok(images)
 }
 
 /// Runs until the shutdown.
@@ -193,9 +221,16 @@ pub(crate) async fn run(
     shutdown: &Shutdown,
     notifier: &Notifier,
 ) -> Result<ExitCode, StartError> {
-    let connections = connect(&config).await?;
+    let mut tasks = TaskSet::new(shutdown);
+    tasks.watch_over(notifier);
+    let store = open_store(&config).await?;
+    let connections = connect(&config, &store, &mut tasks, shutdown, notifier).await?;
+    let Some(connections) = connections else {
+        let outcome = tasks.run_until_shutdown(notifier, GRACE).await;
+        return Ok(outcome.exit_code());
+    };
     let node = &connections.node;
-    let (store, images) = open(&config, node).await?;
+    let images = open_images(&config, node, &store).await?;
     let runtimes = {
         let runner =
             muster_unit_runner::detect(&config.init_system).map_err(StartError::InitSystem)?;
@@ -206,11 +241,7 @@ pub(crate) async fn run(
         runtimes: runtimes.iter().map(|runtime| runtime.info()).collect(),
         resources: Vec::new(),
     };
-    let tls = connections.controller;
-    let target = Target::new(tls.clone(), &config.controller).map_err(StartError::Address)?;
-    let urls = ControllerUrls::new(channel(&target, ChannelConfig::default()));
-    let source = ControllerBlobs::new(Arc::new(urls), tls).map_err(StartError::Http)?;
-    let source: Arc<dyn BlobSource> = Arc::new(source);
+    let source: Arc<dyn BlobSource> = Arc::new(LateBlobs(connections.ways.blobs.clone()));
 
     let parts = Parts {
         store: store.clone(),
@@ -226,7 +257,6 @@ pub(crate) async fn run(
     let (launcher, reports, launching) = Launcher::start(parts, config.limits.clone())
         .await
         .map_err(StartError::Launcher)?;
-    let mut tasks = TaskSet::new(shutdown);
     tasks.spawn_until_shutdown("launcher", launching);
     if let Some(every) = config.image_check_period {
         let settings = CheckSettings {
@@ -244,14 +274,14 @@ pub(crate) async fn run(
         logs: Arc::new(Absent),
         networks: Arc::new(Absent),
     };
-    let link = ControllerLink::start(target, StreamConfig::default(), info, services, reports);
-    tasks.watch_over(notifier);
+    let dial = LateDial::new(connections.ways.controller, connections.origin);
+    let link = ControllerLink::start(dial, LateDial::stream_config(), info, services, reports);
+    notifier.status("");
     notifier.ready();
     info!(node = %connections.node.node_id, "ready");
 
     let outcome = tasks.run_until_shutdown(notifier, GRACE).await;
     link.stop().await;
-    drop(connections.certificate);
     if let Err(failed) = store.close().await {
         warn!(error = %ErrorChain(&failed), "the database was not closed cleanly");
     }

@@ -13,6 +13,7 @@
 //! | board | reports | statuses on the stream, the picture that each new stream begins with |
 //! | commands | the controller's commands, in order | the launcher, the seams, answers on the stream that asked |
 //! | log collectors, at most 4 at a time, 64 waiting | one request each | parts on the stream that asked |
+//! | identity | the identity manager | who this node is, the certificate, and with it the ways to the controller |
 //! | image check | a timer | quarantine and repair of damaged images |
 //!
 //! # Configuration
@@ -22,6 +23,8 @@
 //! # Invariants
 //! * A command is carried out or answered with why not; an instance that makes no sense is refused by itself.
 //! * Nothing that runs is stopped because this daemon starts, ends or loses its controller.
+//! * Nothing waits for the identity manager but what needs it: after a reboot, instances run as the node was remembered; only
+//!   those with permissions, downloads and the controller wait. A node that was never known waits, and says so.
 //! * An answer goes to the stream that asked, or nowhere.
 //!
 //! # What this crate does not do
@@ -32,7 +35,10 @@ mod blobs;
 pub mod config;
 mod controller;
 mod daemon;
+mod identity;
 mod images;
+mod late;
+mod node;
 mod permissions;
 pub mod program;
 mod runtimes;
@@ -42,7 +48,6 @@ use muster_fault::Point;
 
 pub use self::controller::{ControllerLink, Services, SmProtocol};
 pub use self::images::{ControllerUrls, NodeImages};
-pub use self::permissions::IamPermissions;
 pub use self::runtimes::MakeRuntimeError;
 
 /// Every moment at which a test can kill the daemon, by the part that changes something lasting.

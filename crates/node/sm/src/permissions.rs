@@ -12,19 +12,26 @@ use muster_runtime::Secret;
 use muster_telemetry::ErrorChain;
 use zeroize::Zeroizing;
 
+use crate::late::Late;
+
 /// Registers over the protected port.
 ///
 /// An identity manager that is away does not keep an instance from being stopped: what could not be taken back is taken back at
-/// the next call that reaches it.
+/// the next call that reaches it. An instance that needs permissions waits for it; no other does.
 #[derive(Debug)]
-pub struct IamPermissions {
-    client: IamClient,
+pub(crate) struct IamPermissions {
+    client: Late<IamClient>,
     owed: Mutex<BTreeSet<InstanceIdent>>,
 }
 
+/// There is nobody to ask.
+#[derive(Debug, thiserror::Error)]
+#[error("the identity manager has not been reached yet")]
+struct NotReachedYet;
+
 impl IamPermissions {
     /// With this client, which must have a protected target.
-    pub fn new(client: IamClient) -> Self {
+    pub(crate) fn new(client: Late<IamClient>) -> Self {
         Self {
             client,
             owed: Mutex::default(),
@@ -36,10 +43,10 @@ impl IamPermissions {
     }
 
     /// Takes back what is owed, as far as that goes.
-    async fn settle(&self) {
+    async fn settle(&self, client: &IamClient) {
         let owed: Vec<InstanceIdent> = self.owed().iter().cloned().collect();
         for instance in owed {
-            if self.client.unregister_instance(&instance).await.is_err() {
+            if client.unregister_instance(&instance).await.is_err() {
                 return;
             }
             self.owed().remove(&instance);
@@ -57,12 +64,11 @@ impl Permissions for IamPermissions {
             if item.permissions.is_empty() {
                 return Ok(None);
             }
+            let client = self.client.now();
+            let client = client.ok_or_else(|| SeamError::not_yet(NotReachedYet))?;
             self.owed().remove(instance);
-            let secret = self
-                .client
-                .register_instance(instance, &item.permissions)
-                .await;
-            self.settle().await;
+            let secret = client.register_instance(instance, &item.permissions).await;
+            self.settle(&client).await;
             let secret = secret.map_err(|error| match error.is_unreachable() {
                 true => SeamError::not_yet(error),
                 false => SeamError::new(AosCode::Failed, error),
@@ -76,8 +82,12 @@ impl Permissions for IamPermissions {
         instance: &'a InstanceIdent,
     ) -> BoxFuture<'a, Result<(), SeamError>> {
         Box::pin(async move {
-            match self.client.unregister_instance(instance).await {
-                Ok(()) => self.settle().await,
+            let Some(client) = self.client.now() else {
+                self.owed().insert(instance.clone());
+                return Ok(());
+            };
+            match client.unregister_instance(instance).await {
+                Ok(()) => self.settle(&client).await,
                 Err(error) if error.is_unreachable() => {
                     tracing::warn!(%instance, error = %ErrorChain(&error), "its permissions are taken back later");
                     self.owed().insert(instance.clone());

@@ -1,9 +1,10 @@
 """A controller for one node, of grpcio: sends the sets that it finds in a folder, and says when they are up.
 
-usage: cm.py GENERATED FOLDER IMAGES
+usage: cm.py GENERATED FOLDER IMAGES [PKI]
 
 FOLDER/N.json holds the N-th set: {"item": "manifest digest", ...}. When the node reports exactly these as active, FOLDER/N.done
-is written, with what it reported. Blobs are given as file URLs of the layouts in IMAGES.
+is written, with what it reported. Blobs are given as file URLs of the layouts in IMAGES. With PKI (ca.pem, cm.crt.pem and its key)
+both sides show certificates.
 """
 
 import glob
@@ -108,7 +109,12 @@ options = [
 ]
 server = grpc.server(futures.ThreadPoolExecutor(max_workers=8), options=options)
 services.add_SMServiceServicer_to_server(controller, server)
-server.add_insecure_port("127.0.0.1:8093")
+if len(sys.argv) > 4:
+    ca, key, cert = (open(f"{sys.argv[4]}/{name}", "rb").read() for name in ("ca.pem", "cm.key.pem", "cm.crt.pem"))
+    credentials = grpc.ssl_server_credentials([(key, cert)], root_certificates=ca, require_client_auth=True)
+    server.add_secure_port("127.0.0.1:8093", credentials)
+else:
+    server.add_insecure_port("127.0.0.1:8093")
 server.start()
 number = 1
 while True:

@@ -1,4 +1,5 @@
 //! The Service Manager in a machine with core, runc and a controller written in Python.
 
+mod identity;
 mod rig;
 mod sets;

@@ -11,6 +11,7 @@ use muster_api::domain::{InstanceIdent, ItemType};
 use muster_image::build::{BuildOrder, Content, RunSettings, build};
 use muster_item::{LayerFormat, Platform};
 use muster_lab::machine::{Binaries, Build, Machine};
+use muster_lab::pki::{CertSpec, Pki};
 use muster_lab::program::{Process, Program, Stream};
 use muster_lab::{muster, poll_until};
 use serde_json::json;
@@ -43,13 +44,14 @@ pub(crate) type Pids = BTreeMap<String, i32>;
 
 pub(crate) struct Rig {
     machine: Machine,
-    // Ends before the machine that it is in.
+    // Both end before the machine that they are in.
     controller: Process,
+    iam: Option<Process>,
     /// Digests of the versions of the one image.
     pub(crate) versions: Vec<String>,
     sets: u32,
     // The machine sees both until it ends.
-    _files: TempDir,
+    files: TempDir,
     _programs: Binaries,
 }
 
@@ -61,16 +63,25 @@ impl Deref for Rig {
     }
 }
 
-/// Images of busybox that sleep, one for each version, with a layer of its own; their manifests' digests.
-fn images(folder: &Path, versions: usize) -> Vec<String> {
+/// Images of busybox that sleep, one for each version, with a layer of its own; their manifests' digests. The last one asks for
+/// permissions if there is somebody to give them.
+fn images(folder: &Path, versions: usize, with_iam: bool) -> Vec<String> {
     let content = folder.join("content");
     fs::create_dir_all(content.join("bin")).expect("a folder");
     fs::copy("/bin/busybox", content.join("bin/busybox")).expect("busybox");
     symlink("busybox", content.join("bin/sleep")).expect("a link");
-    let item = json!({"runtimes": [{"codename": "runc"}], "quotas": {"pidsLimit": 16}});
+    let plain = json!({"runtimes": [{"codename": "runc"}], "quotas": {"pidsLimit": 16}});
+    let mut special = plain.clone();
+    special["permissions"] = json!({"vis": {"*": "r"}});
     (0..versions)
         .map(|version| {
             fs::write(content.join("version"), version.to_string()).expect("a file");
+            let is_last = version + 1 == versions;
+            let item = if with_iam && is_last {
+                &special
+            } else {
+                &plain
+            };
             let order = BuildOrder {
                 content: Content::Folder(content.clone()),
                 run: RunSettings {
@@ -101,6 +112,7 @@ fn generate(folder: &Path) {
         .args([
             "common/v2/common.proto",
             "servicemanager/v5/servicemanager.proto",
+            "iamanager/v6/iamanager.proto",
         ])
         .start()
         .expect("python");
@@ -108,10 +120,36 @@ fn generate(folder: &Path) {
     assert!(status.success(), "{}", compile.text(Stream::Stderr));
 }
 
+/// An authority, and certificates for everybody on the node.
+fn certificates(folder: &Path) {
+    fs::create_dir(folder).expect("a folder");
+    let pki = Pki::new("system").expect("an authority");
+    pki.write_ca(folder, "ca").expect("its certificate");
+    for role in ["iam", "cm", "sm"] {
+        let issued = pki.issue(&CertSpec::node("node-7", role));
+        let issued = issued.expect("a certificate");
+        issued.write_to(folder, role).expect("it is written");
+    }
+}
+
 impl Rig {
+    /// A node without an identity manager, registered with its controller.
     pub(crate) fn boot(versions: usize) -> Self {
+        let mut rig = Self::boot_up(versions, false);
+        rig.start_manager();
+        rig.wait_for_node();
+        rig
+    }
+
+    /// A node with certificates, on which neither the identity manager nor the Service Manager has been started.
+    pub(crate) fn boot_with_certificates(versions: usize) -> Self {
+        Self::boot_up(versions, true)
+    }
+
+    fn boot_up(versions: usize, with_iam: bool) -> Self {
         let files = tempfile::tempdir().expect("a folder");
-        let versions = images(files.path(), versions);
+        let versions = images(files.path(), versions, with_iam);
+        certificates(&files.path().join("pki"));
         generate(&files.path().join("generated"));
         fs::create_dir(files.path().join("sets")).expect("a folder");
         let programs = Binaries::build(
@@ -120,50 +158,90 @@ impl Rig {
             &["muster-core/fault-points", "muster-sm/fault-points"],
         )
         .expect("programs");
-        let config = json!({
+        let mut config = json!({
             "cmServerUrl": "127.0.0.1:8093",
-            "insecure": "the controller of this test has no certificate",
             "maxDmips": 10000,
             "runtimes": [{"type": "runc"}, {"type": "native"}],
             // As the first process of its namespace, the program does not hear the request to end.
             "launcher": {"stopTimeout": "100ms"},
         });
+        if with_iam {
+            config["iamPublicServerUrl"] = "127.0.0.1:8090".into();
+            config["iamProtectedServerUrl"] = "127.0.0.1:8089".into();
+            config["caCert"] = "/test/pki/ca.pem".into();
+        } else {
+            config["insecure"] = "the controller of this test has no certificate".into();
+        }
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/manager");
         let builder = muster::machine(&programs)
             .hybrid_cgroups()
             .bind(files.path(), "/test")
-            .bind(
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/manager/cm.py"),
-                "/usr/local/lib/cm.py",
-            )
+            .bind(sources.join("cm.py"), "/usr/local/lib/cm.py")
+            .bind(sources.join("iam.py"), "/usr/local/lib/iam.py")
             .file("/etc/muster/sm.json", config.to_string(), 0o644)
             .unit("muster-sm.service", SM_UNIT);
         let machine = muster::boot(&builder, TIME).expect("it boots");
         let up = machine.run(["ip", "link", "set", "lo", "up"]);
         assert!(up.expect("a command").status.success());
-        let mut controller = machine
-            .program([
-                PYTHON,
-                "/usr/local/lib/cm.py",
-                "/test/generated",
-                "/test/sets",
-                "/test/images",
-            ])
-            .start()
-            .expect("the controller starts");
-        let started = machine.run(["sctl", "start", "muster-sm.service"]);
-        let started = started.expect("a command");
-        assert!(started.status.success(), "{}", started.stderr);
-        controller
-            .wait_for_line("node", TIME)
-            .expect("the node registers");
+        let words = [
+            PYTHON,
+            "/usr/local/lib/cm.py",
+            "/test/generated",
+            "/test/sets",
+            "/test/images",
+        ];
+        let secured = with_iam.then_some("/test/pki");
+        let controller = machine.program(words.into_iter().chain(secured));
+        let controller = controller.start().expect("the controller starts");
         Self {
             machine,
             controller,
+            iam: None,
             versions,
             sets: 0,
-            _files: files,
+            files,
             _programs: programs,
         }
+    }
+
+    pub(crate) fn start_manager(&self) {
+        let started = self.machine.run(["sctl", "start", "muster-sm.service"]);
+        let started = started.expect("a command");
+        assert!(started.status.success(), "{}", started.stderr);
+    }
+
+    /// Waits until the node has registered with its controller.
+    pub(crate) fn wait_for_node(&mut self) {
+        let registered = self.controller.wait_for_line("node", TIME);
+        registered.expect("the node registers");
+    }
+
+    pub(crate) fn start_iam(&mut self) {
+        let words = [
+            PYTHON,
+            "/usr/local/lib/iam.py",
+            "/test/generated",
+            "/test/pki",
+        ];
+        let mut iam = self.machine.program(words).start().expect("it starts");
+        iam.wait_for_line("ready", TIME).expect("it is ready");
+        self.iam = Some(iam);
+    }
+
+    pub(crate) fn kill_iam(&mut self) {
+        let mut iam = self.iam.take().expect("there is one");
+        iam.kill9().expect("it ends");
+    }
+
+    /// What a power cut and a boot leave of instances: nothing but what is on disk.
+    pub(crate) fn lose_power(&self) {
+        // As first processes of their namespaces, the programs do not hear the request to end.
+        let script = "sctl stop muster-sm.service && sctl stop --no-block 'muster-container-*' && \
+            sctl kill -s KILL 'muster-container-*' && sctl stop 'muster-container-*' && \
+            awk '$2 ~ \"^/run/muster/sm/\" {print $2}' /proc/mounts | xargs -r umount && \
+            rm -r /run/muster/sm";
+        let lost = self.machine.run(["sh", "-c", script]).expect("a script");
+        assert!(lost.status.success(), "{}", lost.stderr);
     }
 
     /// Sends a set of (item, version) and waits until the node reports exactly that as active.
@@ -179,11 +257,12 @@ impl Rig {
             .iter()
             .map(|(item, version)| (item, &self.versions[*version]))
             .collect();
-        let path = format!("/test/sets/{}.json", self.sets);
+        let path = self.files.path().join(format!("sets/{}.json", self.sets));
         let text = serde_json::to_string(&digests).expect("a set");
-        self.machine
-            .write(&path, text.as_bytes())
-            .expect("it is written");
+        // The controller looks at any moment.
+        let beside = path.with_extension("new");
+        fs::write(&beside, text).expect("it is written");
+        fs::rename(&beside, &path).expect("it is whole");
     }
 
     #[track_caller]
