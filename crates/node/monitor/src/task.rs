@@ -110,13 +110,9 @@ impl Monitor {
     async fn poll(&mut self) {
         // So that an instance that has just come is in this snapshot.
         self.take_wishes();
+        let now = self.now();
         let elapsed = self.engine.begin(self.clock.now().steady);
-        if let Some(job) = self.engine.disks.plan(elapsed)
-            && let Err(error) = self.disk_job.start(job)
-        {
-            warn!(%error, "cannot start the thread that measures disks");
-            self.engine.disks.lose();
-        }
+        let measures_disks = self.start_disk_job(elapsed);
         let (sampler, clock, groups) = (
             self.sampler.clone(),
             self.clock.clone(),
@@ -127,10 +123,10 @@ impl Monitor {
             warn!("reading the kernel's counters was broken off");
             return;
         };
-        if let Ok(report) = timeout(DISK_PATIENCE, self.disk_job.finished()).await {
+        if measures_disks && let Ok(report) = timeout(DISK_PATIENCE, self.disk_job.finished()).await
+        {
             self.settle(report);
         }
-        let now = self.now();
         let outcome = self.engine.step(elapsed, &sample, &*self.traffic, now);
         self.counts.polls += 1;
         self.counts.unread += outcome.unread;
@@ -143,6 +139,21 @@ impl Monitor {
             counts: self.counts,
         }));
         self.raise(outcome.alerts, now);
+    }
+
+    /// Whether one was started; a job that is still at work is left alone.
+    fn start_disk_job(&mut self, elapsed: Duration) -> bool {
+        let Some(job) = self.engine.disks.plan(elapsed) else {
+            return false;
+        };
+        match self.disk_job.start(job) {
+            Ok(()) => true,
+            Err(error) => {
+                warn!(%error, "cannot start the thread that measures disks");
+                self.engine.disks.lose();
+                false
+            }
+        }
     }
 
     fn settle(&mut self, report: Option<Report>) {

@@ -1,0 +1,224 @@
+//! In a machine where groups may be made at the root of every tree.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use muster_api::domain::{AlertRule, AlertRules, AlertStatus, Interval, Percent};
+use muster_monitor::{ResourceUse, Snapshot};
+
+use crate::rig::{Group, MAX_DMIPS, TIME, cores, folder, with_monitor};
+
+#[track_caller]
+fn assert_within(percent: u64, reported: u64, kernel: u64, what: &str) {
+    let apart = reported.abs_diff(kernel);
+    assert!(
+        apart * 100 <= kernel * percent,
+        "{what}: {reported} was reported, the kernel says {kernel}"
+    );
+    println!("{what}: {reported} reported, {kernel} by the kernel");
+}
+
+/// Busy and all ticks of the machine.
+fn ticks() -> (u64, u64) {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    let line = stat.lines().next().unwrap();
+    let ticks: Vec<u64> = line
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .map(|word| word.parse().unwrap())
+        .collect();
+    let busy = ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6];
+    (busy, ticks.iter().sum())
+}
+
+fn memory_in_use() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap();
+    let kib = |key: &str| {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(key))
+            .unwrap();
+        let number: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+        number * 1024
+    };
+    kib("MemTotal:") - kib("MemAvailable:")
+}
+
+/// The mean over several snapshots, by the time each of them is about.
+fn mean_dmips(snapshots: &[std::sync::Arc<Snapshot>], of: fn(&Snapshot) -> &ResourceUse) -> u64 {
+    let time = |snapshot: &Snapshot| SystemTime::from(snapshot.timestamp);
+    let (mut sum, mut whole) = (0.0, 0.0);
+    for pair in snapshots.windows(2) {
+        let passed = time(&pair[1]).duration_since(time(&pair[0])).unwrap();
+        sum += of(&pair[1]).cpu.unwrap().dmips as f64 * passed.as_secs_f64();
+        whole += passed.as_secs_f64();
+    }
+    format!("{:.0}", sum / whole).parse().unwrap()
+}
+
+#[test]
+#[ignore = "runs in a machine of the lab"]
+fn processors() {
+    let group = Group::new();
+    with_monitor(Duration::from_secs(1), async |handle, _| {
+        handle.watch(group.watch());
+        let load = group.run("while :; do :; done");
+        let mut snapshots = handle.subscribe();
+        snapshots.next().await.unwrap();
+        let mut taken = vec![snapshots.next().await.unwrap()];
+        let (begin, used, machine) = (Instant::now(), group.cpu_time(), ticks());
+        // A long time, so that the moments between the monitor's readings and these do not matter.
+        while begin.elapsed() < Duration::from_secs(6) {
+            taken.push(snapshots.next().await.unwrap());
+        }
+        let (passed, used) = (begin.elapsed(), group.cpu_time() - used);
+        let machine_now = ticks();
+        let share = used.as_secs_f64() / passed.as_secs_f64() / cores().get() as f64;
+        assert!(share > 0.05, "there was no load: {share}");
+        let kernel = format!("{:.0}", share * MAX_DMIPS as f64).parse().unwrap();
+        let reported = mean_dmips(&taken, |snapshot| &snapshot.instances[0].data);
+        assert_within(5, reported, kernel, "cpu of the group");
+        let (busy, all) = (machine_now.0 - machine.0, machine_now.1 - machine.1);
+        let reported = mean_dmips(&taken, |snapshot| &snapshot.node);
+        assert_within(5, reported, MAX_DMIPS * busy / all, "cpu of the node");
+        drop(load);
+    });
+}
+
+#[test]
+#[ignore = "runs in a machine of the lab"]
+fn memory_processes_and_disk() {
+    let group = Group::new();
+    let storage = tempfile::tempdir().unwrap();
+    fs::create_dir(storage.path().join("below")).unwrap();
+    fs::write(storage.path().join("below/file"), vec![7; 10 << 20]).unwrap();
+    with_monitor(Duration::from_millis(200), async |handle, _| {
+        let mut watch = group.watch();
+        watch.folders.push(folder("storage", storage.path()));
+        handle.watch(watch);
+        let load = group.take_memory(64);
+        let mut snapshots = handle.subscribe();
+        // What is there already may have been taken before the load was.
+        for _ in 0..3 {
+            snapshots.next().await.unwrap();
+        }
+        let snapshot = snapshots.next().await.unwrap();
+        let data = &snapshot.instances[0].data;
+        assert_within(
+            5,
+            data.ram.unwrap(),
+            group.memory_bytes(),
+            "memory of the group",
+        );
+        assert!(data.ram.unwrap() >= 64 << 20);
+        assert_eq!(data.pids.unwrap(), group.pids_current());
+        assert!(data.pids.unwrap() >= 3);
+        assert_within(
+            5,
+            snapshot.node.ram.unwrap(),
+            memory_in_use(),
+            "memory of the node",
+        );
+
+        let du = Command::new("du")
+            .args(["-s", "--block-size=1"])
+            .arg(storage.path())
+            .output()
+            .unwrap();
+        let du = String::from_utf8(du.stdout).unwrap();
+        let du = du.split_whitespace().next().unwrap().parse().unwrap();
+        assert_within(5, data.partitions[0].used.unwrap(), du, "the folder");
+        assert!(du >= 10 << 20);
+        let root = rustix::fs::statvfs("/").unwrap();
+        let used = (root.f_blocks - root.f_bfree) * root.f_frsize;
+        assert_within(
+            5,
+            snapshot.node.partitions[0].used.unwrap(),
+            used,
+            "the partition",
+        );
+        drop(load);
+    });
+}
+
+#[test]
+#[ignore = "runs in a machine of the lab"]
+fn alerts_follow_the_load() {
+    const DURATION: Duration = Duration::from_millis(600);
+    let group = Group::new();
+    with_monitor(Duration::from_millis(100), async |handle, mut alerts| {
+        let percent = |value| Percent::new(value).unwrap();
+        let duration = Interval::try_from(DURATION).unwrap();
+        let mut watch = group.watch();
+        // Raised above 64 MiB, over below 32 MiB.
+        watch.ram_limit = Some(128 << 20);
+        watch.rules = AlertRules {
+            ram: AlertRule::new(duration, percent(25.0), percent(50.0)).ok(),
+            ..AlertRules::default()
+        };
+        handle.watch(watch);
+        let begin = Instant::now();
+        let load = group.take_memory(72);
+        let (raised, status) = alerts.recv().await.unwrap();
+        assert_eq!(status, AlertStatus::Raise);
+        assert!(raised - begin >= DURATION, "{:?}", raised - begin);
+        let (continued, status) = alerts.recv().await.unwrap();
+        assert_eq!(status, AlertStatus::Continue);
+        // The poll that says it may be up to a moment later than the one before it was.
+        assert!(continued - raised >= DURATION - Duration::from_millis(100));
+        let end = Instant::now();
+        drop(load);
+        let fallen = loop {
+            match alerts.recv().await.unwrap() {
+                (_, AlertStatus::Continue) => {}
+                (fallen, status) => {
+                    assert_eq!(status, AlertStatus::Fall);
+                    break fallen;
+                }
+            }
+        };
+        assert!(fallen - end >= DURATION, "{:?}", fallen - end);
+        assert!(alerts.try_recv().is_err(), "nothing is said twice");
+    });
+}
+
+#[test]
+#[ignore = "runs in a machine of the lab"]
+fn groups_that_go_in_mid_read_are_no_reason_to_stop() {
+    let (steady, fleeting) = (Group::new(), Group::new());
+    with_monitor(Duration::from_millis(10), async |handle, _| {
+        let mut other = fleeting.watch();
+        other.ident = crate::rig::ident(1);
+        handle.watch(steady.watch());
+        handle.watch(other);
+        let mut snapshots = handle.subscribe();
+        let flicker = tokio::task::spawn_blocking(move || {
+            for _ in 0..300 {
+                fleeting.remove();
+                fleeting.make();
+            }
+            fleeting.remove();
+            fleeting
+        });
+        let end = Instant::now() + TIME;
+        let mut seen = [false, false];
+        loop {
+            let over = flicker.is_finished();
+            let snapshot = snapshots.next().await.unwrap();
+            assert!(
+                snapshot.instances[0].data.ram.is_some(),
+                "the other one is always read"
+            );
+            let read = snapshot.instances[1].data.ram.is_some();
+            seen[usize::from(read)] = true;
+            if over && !read {
+                break;
+            }
+            assert!(Instant::now() < end, "the group that is gone is still read");
+        }
+        assert!(seen[0]);
+        drop(flicker.await.unwrap());
+    });
+}
