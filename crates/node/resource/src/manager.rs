@@ -18,6 +18,7 @@ use muster_runtime::ResourceGrant;
 use muster_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use self::inventory::Inventory;
 use self::owner::Owner;
 use crate::database::{self, LoadHoldsError};
 use crate::refusal::AllocateError;
@@ -118,7 +119,8 @@ impl ResourceManager {
         let ledger = database::load(&store).await;
         let ledger = ledger.map_err(|source| StartResourcesError { source })?;
         let (announced_out, announced) = watch::channel(Vec::new());
-        let owner = Owner::new(store, settings, alerts, ledger, announced_out).await;
+        let inventory = Inventory::watched(settings.file.clone());
+        let owner = Owner::new(store, settings, alerts, ledger, inventory, announced_out).await;
         let (requests, queue) = mpsc::channel(QUEUE);
         let handle = Self {
             requests,
@@ -134,7 +136,9 @@ impl ResourceManager {
 
     /// What the node has, now and whenever a device comes or goes or the resources file changes.
     pub fn subscribe(&self) -> watch::Receiver<Vec<ResourceInfo>> {
-        self.announced.clone()
+        let mut subscribed = self.announced.clone();
+        subscribed.mark_unchanged();
+        subscribed
     }
 
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Option<T> {

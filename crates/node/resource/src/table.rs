@@ -8,10 +8,9 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use muster_api::domain::{EnvVar, ResourceInfo};
-use muster_config::{ConfigError, Load};
+use muster_config::ConfigError;
 use muster_runtime::{HostEntry, ResourceGrant};
 
-use self::file::RawResources;
 use crate::access::Access;
 use crate::presence::Missing;
 
@@ -61,20 +60,18 @@ pub struct ResourceTable {
 }
 
 impl ResourceTable {
-    /// Reads a resources file; the extension says its format. A node without the file has no resources.
+    /// Reads a resources file, which is a JSON list whatever its extension. A node without the file has no resources.
     ///
     /// # Errors
     /// When it cannot be read, or everything that is wrong with it, each with its line.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let loaded = Load::<RawResources>::new("resources").file(path).load();
-        match loaded {
-            Ok(loaded) => loaded.validate(),
-            Err(ConfigError::ReadFile { source, .. })
-                if source.kind() == io::ErrorKind::NotFound =>
-            {
-                Ok(Self::default())
-            }
-            Err(error) => Err(error),
+        match file::read(path) {
+            Ok(text) => file::parse(path, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(source) => Err(ConfigError::ReadFile {
+                path: path.to_owned(),
+                source,
+            }),
         }
     }
 
@@ -107,6 +104,25 @@ impl ResourceTable {
         };
         let whole = self.resources.values().filter(whole);
         whole.map(|resource| resource.info.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+impl ResourceTable {
+    /// Resources by name, number of shares (0 for any) and devices.
+    pub(crate) fn of(resources: &[(String, u64, Vec<PathBuf>)]) -> Self {
+        let resource = |(name, shares, devices): &(String, u64, Vec<PathBuf>)| Resource {
+            info: ResourceInfo::new(name.as_str(), NonZeroU64::new(*shares)).expect("a name"),
+            groups: Vec::new(),
+            devices: devices.iter().map(|it| (it.clone(), it.clone())).collect(),
+            mounts: vec![("/host".into(), "/inside".into(), false)],
+            env: Vec::new(),
+            hosts: Vec::new(),
+        };
+        let named = resources.iter().map(|it| (it.0.clone(), resource(it)));
+        Self {
+            resources: named.collect(),
+        }
     }
 }
 

@@ -52,19 +52,31 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    pub(super) fn new(file: PathBuf) -> Self {
-        let watch = FolderWatch::new()
-            .inspect_err(|failed| {
-                warn!(error = %ErrorChain(failed), "devices cannot be watched: they are looked at from time to time");
-            })
-            .ok();
+    /// Notices changes, if the system lets it.
+    pub(super) fn watched(file: PathBuf) -> Self {
+        let blind = Self::unwatched(file);
+        match FolderWatch::new() {
+            Ok(watch) => Self {
+                watch: Some(watch),
+                is_blind: false,
+                ..blind
+            },
+            Err(failed) => {
+                warn!(error = %ErrorChain(&failed), "devices cannot be watched: they are looked at from time to time");
+                blind
+            }
+        }
+    }
+
+    /// Changes only when it is told to look.
+    pub(super) fn unwatched(file: PathBuf) -> Self {
         Self {
             file: Arc::new(file),
             table: Arc::default(),
             read: None,
             missing: Missing::new(),
-            is_blind: watch.is_none(),
-            watch,
+            watch: None,
+            is_blind: true,
         }
     }
 

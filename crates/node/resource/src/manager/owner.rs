@@ -37,9 +37,9 @@ impl Owner {
         settings: Settings,
         alerts: Arc<dyn AlertSink>,
         ledger: Ledger,
+        mut inventory: Inventory,
         announced: watch::Sender<Vec<ResourceInfo>>,
     ) -> Self {
-        let mut inventory = Inventory::new(settings.file.clone());
         inventory.refresh().await;
         announced.send_replace(inventory.announced());
         Self {
@@ -207,3 +207,6 @@ fn failed(instance: &InstanceIdent, source: muster_store::StoreError) -> Request
         source,
     }
 }
+
+#[cfg(test)]
+mod tests;

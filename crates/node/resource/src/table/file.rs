@@ -1,22 +1,25 @@
 //! The resources file as it is written, and what is checked before anybody relies on it.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::path::{Component, Path, PathBuf};
 
 use muster_api::domain::{EnvVar, ResourceInfo};
-use muster_config::{Problems, Validate};
+use muster_config::{ConfigError, Format, Limits, Load, Problems, Validate};
 use muster_runtime::HostEntry;
 use serde::Deserialize;
 
 use super::{Resource, ResourceTable};
 
-/// The whole file: a list.
-#[derive(Debug, Deserialize)]
-#[serde(transparent)]
-pub(super) struct RawResources(Vec<RawResource>);
+/// The whole file, put under a key: a configuration is a table, and the file is a list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RawResources {
+    resources: Vec<RawResource>,
+}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -47,20 +50,42 @@ struct RawHost {
     hostname: String,
 }
 
+/// Reads one byte more than the limit, so that the parser can refuse what is too large.
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // Opening a FIFO would wait for its writer for ever.
+    if !fs::metadata(path)?.is_file() {
+        let kind = io::ErrorKind::InvalidInput;
+        return Err(io::Error::new(kind, "it is not a regular file"));
+    }
+    let limit = Limits::default().file_bytes.saturating_add(1);
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(u64::try_from(limit).unwrap_or(u64::MAX))
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads the list. What is put around it stands on its first and last line, so lines are those of the file.
+pub(super) fn parse(path: &Path, text: &[u8]) -> Result<ResourceTable, ConfigError> {
+    let table = [br#"{"resources":"#, text, b"}"].concat();
+    let name = path.to_string_lossy();
+    let loaded = Load::<RawResources>::new("resources").document(&name, Format::Json, table);
+    loaded.load()?.validate()
+}
+
 impl Validate for RawResources {
     type Valid = ResourceTable;
 
     fn validate(self, problems: &mut Problems<'_>) -> Option<ResourceTable> {
+        let mut names = BTreeSet::new();
         let mut resources = BTreeMap::new();
-        for (index, raw) in self.0.into_iter().enumerate() {
-            problems.within(&format!("[{index}]"), |problems| {
+        for (index, raw) in self.resources.into_iter().enumerate() {
+            problems.within(&format!("resources[{index}]"), |problems| {
                 let name = raw.name.clone();
-                let resource = raw.validate(problems);
-                match (resources.entry(name), resource) {
-                    (Entry::Occupied(_), _) => problems.report("name", "stands in two resources"),
-                    (Entry::Vacant(free), Some(resource)) => drop(free.insert(resource)),
-                    (Entry::Vacant(_), None) => {}
+                if !name.is_empty() && !names.insert(name.clone()) {
+                    problems.report("name", "stands in two resources");
                 }
+                resources.extend(raw.validate(problems).map(|resource| (name, resource)));
             });
         }
         problems.is_empty().then_some(ResourceTable { resources })
