@@ -3,6 +3,7 @@
 pub(crate) mod image;
 pub(crate) mod node;
 pub(crate) mod pki;
+pub(crate) mod sm;
 
 use std::path::PathBuf;
 
@@ -87,6 +88,9 @@ pub(crate) enum Command {
     /// Images: build, look into, validate, upload, download
     #[command(subcommand, after_help = EXIT_CODES)]
     Image(image::Image),
+    /// The Service Manager without a controller
+    #[command(subcommand)]
+    Sm(sm::Sm),
     /// Print completions for a shell
     Completions(Completions),
     /// Write the manual pages

@@ -187,6 +187,25 @@ impl Console {
         self.print(&text)
     }
 
+    /// Prints news at once: a line for people, or a JSON value on a line of its own.
+    pub(crate) fn line(
+        &mut self,
+        news: &impl Serialize,
+        for_people: impl FnOnce() -> String,
+    ) -> Result<(), OutputClosed> {
+        let mut text = match self.output {
+            Output::Json => serde_json::to_string(news).expect("answers are plain data"),
+            Output::Table => for_people().trim_end().to_owned(),
+        };
+        text.push('\n');
+        self.print(&text)?;
+        if let Err(error) = self.out.flush() {
+            self.failed = Some(error);
+            return Err(OutputClosed);
+        }
+        Ok(())
+    }
+
     /// Prints a part of an answer as it is.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), OutputClosed> {
         if self.failed.is_none()

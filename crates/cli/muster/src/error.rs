@@ -4,6 +4,7 @@ use crate::console::{Exit, OutputClosed};
 use crate::image::ImageCommandError;
 use crate::node::NodeCommandError;
 use crate::pki::PkiCommandError;
+use crate::sm::SmCommandError;
 use crate::tools::ToolError;
 
 /// Why a command was not carried out.
@@ -16,6 +17,8 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Image(#[from] ImageCommandError),
     #[error(transparent)]
+    Sm(#[from] SmCommandError),
+    #[error(transparent)]
     Tool(#[from] ToolError),
     #[error(transparent)]
     Output(#[from] OutputClosed),
@@ -27,6 +30,7 @@ impl CommandError {
             Self::Pki(error) => error.exit(),
             Self::Node(error) => error.exit(),
             Self::Image(error) => error.exit(),
+            Self::Sm(error) => error.exit(),
             Self::Tool(_) | Self::Output(_) => Exit::Failed,
         }
     }

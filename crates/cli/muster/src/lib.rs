@@ -9,6 +9,7 @@
 //! | `muster pki` | a folder ([`muster_pki`]) | the certificate authority of a system without a cloud |
 //! | `muster node` | `muster-iam`, by unix socket or mutual TLS | nodes: provision, renew, pause, resume, deprovision, look |
 //! | `muster image` | files, and an OCI registry ([`muster_image`]) | images: build, inspect, validate, push, pull |
+//! | `muster sm` | images and a private init ([`muster_sm::standalone`]) | one node without a controller, from a file |
 //! | `muster completions`, `muster man` | nobody | what packages install |
 //!
 //! # Entry point
@@ -17,7 +18,7 @@
 //! # How a command runs
 //! 1. `cli` is the clap definition, one module per family; it owns every help text, and completions and manual pages are
 //!    made from it.
-//! 2. One module per family (`pki`, `node`, `image`, `tools`) carries the command out. What it has to say is a serialisable value, which
+//! 2. One module per family (`pki`, `node`, `image`, `sm`, `tools`) carries the command out. What it has to say is a serialisable value, which
 //!    is printed as a table or, with `--output json`, as JSON.
 //! 3. `console` is the only way to standard output and standard error.
 //!
@@ -52,6 +53,7 @@ mod faults;
 mod image;
 mod node;
 mod pki;
+mod sm;
 mod tools;
 
 use std::ffi::OsString;
@@ -79,6 +81,7 @@ fn carry_out(cli: Cli, console: &mut Console) -> Exit {
         Command::Pki(command) => pki::run(command, console),
         Command::Node(command) => node::run(command, console),
         Command::Image(command) => image::run(command, console),
+        Command::Sm(command) => sm::run(command, console),
         Command::Completions(completions) => tools::completions(completions.shell, console),
         Command::Man(man) => tools::man(man.folder.as_deref(), console),
     };

@@ -29,7 +29,7 @@ use crate::identity::{IamLink, LateBlobs, LateDial, Ways};
 use crate::images::NodeImages;
 use crate::node;
 use crate::permissions::IamPermissions;
-use crate::runtimes::{self, MakeRuntimeError};
+use crate::runtimes::{self, MakeRuntimeError, Workplace};
 use crate::seams::Absent;
 
 /// How long tasks get to end.
@@ -234,7 +234,12 @@ pub(crate) async fn run(
     let runtimes = {
         let runner =
             muster_unit_runner::detect(&config.init_system).map_err(StartError::InitSystem)?;
-        runtimes::make(&config, node, &runner).map_err(StartError::Runtime)?
+        let workplace = Workplace {
+            runtimes: &config.runtimes,
+            folder: &config.runtime_dir,
+            programs: config.program_dir.as_deref(),
+        };
+        runtimes::make(workplace, node, &runner).map_err(StartError::Runtime)?
     };
     let info = SmInfo {
         node_id: node.node_id.clone(),

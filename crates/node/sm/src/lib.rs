@@ -4,6 +4,7 @@
 //! * [`program::run`] is the daemon `muster-sm`.
 //! * [`ControllerLink`] is the stream to the Communication Manager; [`Services`] are the parts that carry its commands out.
 //! * [`NodeImages`] are the images of the node as the launcher sees them.
+//! * `standalone` (feature of that name) is one node without a controller, from a file: `muster sm run`.
 //! * [`seams`] are the parts that a node may have or not: node configuration, monitoring, logs, networks.
 //!
 //! # Tasks and channels
@@ -43,6 +44,8 @@ mod permissions;
 pub mod program;
 mod runtimes;
 pub mod seams;
+#[cfg(feature = "standalone")]
+pub mod standalone;
 
 use muster_fault::Point;
 

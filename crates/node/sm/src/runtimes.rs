@@ -10,7 +10,7 @@ use muster_runtime_container::{ContainerConfig, Containers, FindRuntimeError};
 use muster_runtime_native::{NativeConfig, Natives};
 use muster_unit_runner::UnitRunner;
 
-use crate::config::{Config, RuntimeConfig};
+use crate::config::RuntimeConfig;
 
 const NATIVE: &str = "native";
 
@@ -39,14 +39,25 @@ pub enum MakeRuntimeError {
     },
 }
 
-/// The runtimes of the configuration, or those that are found.
+/// Where runtimes work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Workplace<'a> {
+    /// Those that are asked for; every one that is found if there are none.
+    pub(crate) runtimes: &'a [RuntimeConfig],
+    /// Each has a folder below.
+    pub(crate) folder: &'a Path,
+    /// Where the programs are that run in units; beside this one where absent.
+    pub(crate) programs: Option<&'a Path>,
+}
+
+/// The runtimes that are asked for, or those that are found.
 pub(crate) fn make(
-    config: &Config,
+    workplace: Workplace<'_>,
     node: &NodeInfo,
     runner: &Arc<dyn UnitRunner>,
 ) -> Result<Vec<Arc<dyn Runtime>>, MakeRuntimeError> {
     let maker = Maker {
-        config,
+        workplace,
         node,
         arch: node
             .cpus
@@ -57,8 +68,8 @@ pub(crate) fn make(
             })?,
         runner,
     };
-    if !config.runtimes.is_empty() {
-        return config.runtimes.iter().map(|it| maker.one(it)).collect();
+    if !workplace.runtimes.is_empty() {
+        return workplace.runtimes.iter().map(|it| maker.one(it)).collect();
     }
     let mut found: Vec<Arc<dyn Runtime>> = Vec::new();
     for name in ["runc", "crun", "youki", NATIVE] {
@@ -75,7 +86,7 @@ pub(crate) fn make(
 }
 
 struct Maker<'a> {
-    config: &'a Config,
+    workplace: Workplace<'a>,
     node: &'a NodeInfo,
     arch: ArchInfo,
     runner: &'a Arc<dyn UnitRunner>,
@@ -103,7 +114,7 @@ impl Maker<'_> {
             let program = std::env::current_exe().ok()?;
             Some(program.parent()?.to_owned())
         };
-        let folder = self.config.program_dir.clone().or_else(own);
+        let folder = self.workplace.programs.map(Path::to_owned).or_else(own);
         let path = folder
             .unwrap_or_else(|| PathBuf::from("/usr/lib/muster"))
             .join(name);
@@ -116,7 +127,7 @@ impl Maker<'_> {
 
     fn one(&self, runtime: &RuntimeConfig) -> Result<Arc<dyn Runtime>, MakeRuntimeError> {
         let name = runtime.runtime_type.as_str();
-        let folder = self.config.runtime_dir.join(name);
+        let folder = self.workplace.folder.join(name);
         if name == NATIVE {
             let config = NativeConfig {
                 info: self.info(runtime),

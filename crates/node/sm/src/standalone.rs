@@ -1,0 +1,379 @@
+//! One node without a controller: what a file says runs, for trials, tests and machines that belong to nobody's fleet.
+//!
+//! Images come from layouts and registries instead of a controller; everything else is the Service Manager's own: the image
+//! store, the launcher, the runtimes. There is no identity manager, so items that ask for permissions get none, and instances
+//! have no network of their own.
+//!
+//! # Whose units
+//! Instances are units of an init system. Here that is always one of our own, beside whatever the machine has: a private
+//! `muster-init --supervise`, started when it is not there yet, with its socket below [`Settings::runtime_dir`]. So no setup is
+//! needed, nothing of the machine's own init or Service Manager is touched, and [`Standalone::leave`] can leave everything
+//! running: the next [`Standalone::start`] with the same folders finds the init and adopts what runs.
+//!
+//! # Entry points
+//! [`Desired::load`], [`Standalone::start`], [`Standalone::next`], then [`Standalone::leave`] or [`Standalone::end`].
+
+mod desired;
+mod init;
+mod source;
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::{fs, io};
+
+use muster_api::domain::{
+    AlertRules, Gid, InstanceIdent, InstanceInfo, InvalidValue, ItemId, ItemType, NodeState,
+    NodeType, RuntimeInfo, Uid,
+};
+use muster_image::{ImageStore, InstallError, InstalledImage, OpenImagesError, StoreSettings};
+use muster_item::Platform;
+use muster_launcher::seams::Absent;
+use muster_launcher::{Launcher, Limits, Parts, Report, Reports, StartLauncherError};
+use muster_nodeinfo::{GatherError, NodeFacts, Options};
+use muster_runtime::Runtime;
+use muster_store::{OnDamage, OpenStoreError, Store, StoreConfig};
+use muster_unit_runner::{CoreRunner, UnitRunner};
+
+pub use self::desired::{Desired, DesiredItem, ImageFrom, RegistryAccess};
+pub use self::init::InitError;
+pub use self::source::ImageSourceError;
+
+use self::init::PrivateInit;
+use self::source::Sources;
+use crate::images::NodeImages;
+use crate::runtimes::{self, MakeRuntimeError, Workplace};
+
+/// The first user id of instances; each has its own.
+const FIRST_ID: u32 = 5000;
+
+/// Where things are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Images and what ran last; one run at a time uses it.
+    pub state_dir: PathBuf,
+    /// What a reboot may empty, with the init's socket.
+    pub runtime_dir: PathBuf,
+    /// The folder of `muster-init`, `muster-core`, `muster-container` and `muster-native-exec`.
+    pub program_dir: PathBuf,
+}
+
+/// Why what is wanted does not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StandaloneError {
+    /// A folder or file cannot be made.
+    #[error("cannot make {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nobody but root may.
+    #[error("running instances needs root: mounts, control groups and other users' programs")]
+    NotRoot,
+    /// The database cannot be opened.
+    #[error("cannot open the database in {}", folder.display())]
+    Store {
+        /// Where it is.
+        folder: PathBuf,
+        /// Why.
+        source: Box<OpenStoreError>,
+    },
+    /// The images cannot be used.
+    #[error("cannot open the images")]
+    Images(#[source] OpenImagesError),
+    /// The machine cannot be described.
+    #[error("cannot find out what this machine is")]
+    Node(#[source] GatherError),
+    /// There is no init to run units.
+    #[error("cannot start an init for the instances")]
+    Init(#[source] InitError),
+    /// A runtime cannot be used.
+    #[error("cannot use a runtime")]
+    Runtime(#[source] MakeRuntimeError),
+    /// An image cannot be found.
+    #[error("cannot find the image of item {item}")]
+    Source {
+        /// Whose image.
+        item: ItemId,
+        /// Why.
+        source: ImageSourceError,
+    },
+    /// An image cannot be had.
+    #[error("cannot get the image of item {item}")]
+    Install {
+        /// Whose image.
+        item: ItemId,
+        /// Why.
+        source: Box<InstallError>,
+    },
+    /// Nothing here runs it.
+    #[error("item {item} wants to be run by one of {wanted:?}; this machine has {here:?}")]
+    NoRuntime {
+        /// Which item.
+        item: ItemId,
+        /// What its image or the file names.
+        wanted: Vec<String>,
+        /// What there is.
+        here: Vec<String>,
+    },
+    /// There are more instances than user ids.
+    #[error("too many instances")]
+    TooMany(#[source] InvalidValue),
+    /// What runs cannot be taken over.
+    #[error("cannot take over what runs")]
+    Launcher(#[source] StartLauncherError),
+    /// The launcher has ended by itself.
+    #[error("the launcher has ended")]
+    Gone,
+}
+
+/// What a file wants, on its way or running.
+pub struct Standalone {
+    launcher: Launcher,
+    reports: Reports,
+    /// The launcher's task, which runs while somebody waits for news.
+    task: Pin<Box<dyn Future<Output = ()> + Send>>,
+    init: PrivateInit,
+}
+
+impl std::fmt::Debug for Standalone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Standalone")
+            .field("init", &self.init)
+            .finish_non_exhaustive()
+    }
+}
+
+fn file_error(path: &Path) -> impl FnOnce(io::Error) -> StandaloneError + '_ {
+    move |source| StandaloneError::File {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+impl Standalone {
+    /// Gets all images, and then makes exactly these instances run; what an earlier run left and is wanted still goes on
+    /// untouched. `note` hears what is being done.
+    ///
+    /// # Errors
+    /// Before anything is started or stopped: an image that cannot be had leaves what runs as it is.
+    pub async fn start(
+        settings: &Settings,
+        desired: Desired,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Self, StandaloneError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(StandaloneError::NotRoot);
+        }
+        for path in [&settings.state_dir, &settings.runtime_dir] {
+            fs::create_dir_all(path).map_err(file_error(path))?;
+        }
+        let store = open_store(settings)?;
+        let images = StoreSettings::new(
+            settings.state_dir.join("images"),
+            Platform::of_this_program(),
+        );
+        let opened = ImageStore::open(images, store.clone()).await;
+        let (images, _) = opened.map_err(StandaloneError::Images)?;
+        let (sources, installed) = install(&images, &desired, note).await?;
+        let runtimes = runtimes_of(settings)?;
+        let infos: Vec<RuntimeInfo> = runtimes.iter().map(|it| it.info()).collect();
+        let wanted = instances(&desired, &installed, &infos)?;
+        let parts = Parts {
+            store,
+            runtimes,
+            images: Arc::new(NodeImages::new(images, Arc::new(sources))),
+            permissions: Arc::new(Absent),
+            network: Arc::new(Absent),
+            resources: Arc::new(Absent),
+            observers: Vec::new(),
+            state_folder: settings.state_dir.join("states"),
+            storage_folder: settings.state_dir.join("storages"),
+        };
+        let init = PrivateInit::find_or_start(settings)
+            .await
+            .map_err(StandaloneError::Init)?;
+        let started = Launcher::start(parts, Limits::default()).await;
+        let (launcher, reports, task) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                init.end_if_new().await;
+                return Err(StandaloneError::Launcher(error));
+            }
+        };
+        let mut standalone = Self {
+            launcher,
+            reports,
+            task: Box::pin(task),
+            init,
+        };
+        standalone.update(wanted).await?;
+        Ok(standalone)
+    }
+
+    async fn update(&mut self, wanted: Vec<InstanceInfo>) -> Result<(), StandaloneError> {
+        tokio::select! {
+            taken = self.launcher.update(wanted) => taken.map_err(|_| StandaloneError::Gone),
+            () = &mut self.task => Err(StandaloneError::Gone),
+        }
+    }
+
+    /// The next news. Instances are looked after only while somebody waits here; safe to cancel.
+    pub async fn next(&mut self) -> Result<Report, StandaloneError> {
+        tokio::select! {
+            report = self.reports.next() => report.ok_or(StandaloneError::Gone),
+            () = &mut self.task => Err(StandaloneError::Gone),
+        }
+    }
+
+    /// Ends looking after them; they go on, kept alive by their init.
+    pub fn leave(self) {
+        drop(self);
+    }
+
+    /// Stops all of them and the init; `news` hears how they go.
+    pub async fn end(mut self, news: &mut dyn FnMut(Report)) -> Result<(), StandaloneError> {
+        self.update(Vec::new()).await?;
+        loop {
+            let report = self.next().await?;
+            let is_over = matches!(&report, Report::Settled(all) if all.is_empty());
+            news(report);
+            if is_over {
+                break;
+            }
+        }
+        self.init.end().await.map_err(StandaloneError::Init)
+    }
+}
+
+fn open_store(settings: &Settings) -> Result<Store, StandaloneError> {
+    let path = settings.state_dir.join("node.db");
+    let config = StoreConfig::new(
+        path,
+        concat!("muster sm run ", env!("CARGO_PKG_VERSION")),
+        OnDamage::StartEmpty,
+    )
+    .schema(&muster_launcher::SCHEMA)
+    .schema(&muster_image::SCHEMA);
+    let opened = Store::open(&config).map_err(|source| StandaloneError::Store {
+        folder: settings.state_dir.clone(),
+        source: Box::new(source),
+    })?;
+    Ok(opened.store)
+}
+
+async fn install(
+    images: &ImageStore,
+    desired: &Desired,
+    note: &mut dyn FnMut(&str),
+) -> Result<(Sources, Vec<InstalledImage>), StandaloneError> {
+    let mut sources = Sources::default();
+    let mut installed = Vec::with_capacity(desired.items.len());
+    for item in &desired.items {
+        let digest = sources.add(&item.image).await;
+        let digest = digest.map_err(|source| StandaloneError::Source {
+            item: item.id.clone(),
+            source,
+        })?;
+        let present = images.installed(digest).await.ok().flatten();
+        let image = match present {
+            Some(image) => image,
+            None => {
+                note(&format!("getting the image of {}", item.id));
+                let source = Arc::new(sources.clone());
+                let image = images.install(digest, source, None).await;
+                image.map_err(|source| StandaloneError::Install {
+                    item: item.id.clone(),
+                    source: Box::new(source),
+                })?
+            }
+        };
+        installed.push(image);
+    }
+    Ok((sources, installed))
+}
+
+fn runtimes_of(settings: &Settings) -> Result<Vec<Arc<dyn Runtime>>, StandaloneError> {
+    // A node of its own in every folder: no identity of the machine is used.
+    let id = settings.state_dir.join("node-id");
+    fs::write(&id, "standalone").map_err(file_error(&id))?;
+    let node_type = NodeType::new("standalone").map_err(StandaloneError::TooMany)?;
+    let mut options = Options::new(node_type);
+    options.node_id_path = id;
+    options.dmips_cache = Some(settings.state_dir.join("dmips.json"));
+    let facts = NodeFacts::gather(&options).map_err(StandaloneError::Node)?;
+    let node = facts.node_info(NodeState::Provisioned, None);
+    let runner: Arc<dyn UnitRunner> = Arc::new(CoreRunner::new(init::socket(settings)));
+    let workplace = Workplace {
+        runtimes: &[],
+        folder: &settings.runtime_dir,
+        programs: Some(&settings.program_dir),
+    };
+    runtimes::make(workplace, &node, &runner).map_err(StandaloneError::Runtime)
+}
+
+/// What the file wants, in the controller's words. Pure.
+fn instances(
+    desired: &Desired,
+    installed: &[InstalledImage],
+    runtimes: &[RuntimeInfo],
+) -> Result<Vec<InstanceInfo>, StandaloneError> {
+    let mut instances = Vec::new();
+    let mut next_id = FIRST_ID;
+    for (item, image) in desired.items.iter().zip(installed) {
+        let runtime = choose_runtime(item, image, runtimes)?;
+        for index in 0..item.instances {
+            let uid = Uid::new(next_id).map_err(StandaloneError::TooMany)?;
+            let gid = Gid::new(next_id).map_err(StandaloneError::TooMany)?;
+            next_id += 1;
+            instances.push(InstanceInfo {
+                instance: InstanceIdent {
+                    item_id: item.id.clone(),
+                    subject_id: item.subject.clone(),
+                    instance: index,
+                    item_type: ItemType::Service,
+                    preinstalled: false,
+                },
+                version: item.version.clone(),
+                manifest_digest: image.digest,
+                owner_id: None,
+                runtime_id: runtime.runtime_id.clone(),
+                uid,
+                gid,
+                priority: item.priority,
+                storage_path: None,
+                state_path: None,
+                env_vars: item.env.clone(),
+                network: None,
+                alert_rules: AlertRules::default(),
+            });
+        }
+    }
+    Ok(instances)
+}
+
+fn choose_runtime<'a>(
+    item: &DesiredItem,
+    image: &InstalledImage,
+    runtimes: &'a [RuntimeInfo],
+) -> Result<&'a RuntimeInfo, StandaloneError> {
+    let wanted = match &item.runtime {
+        Some(runtime) => std::slice::from_ref(runtime),
+        None => image.item_config.runtimes.as_slice(),
+    };
+    let mut found = wanted
+        .iter()
+        .filter_map(|kind| runtimes.iter().find(|it| it.runtime_type == *kind));
+    found.next().ok_or_else(|| StandaloneError::NoRuntime {
+        item: item.id.clone(),
+        wanted: wanted.iter().map(ToString::to_string).collect(),
+        here: runtimes
+            .iter()
+            .map(|it| it.runtime_type.to_string())
+            .collect(),
+    })
+}
