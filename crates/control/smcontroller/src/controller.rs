@@ -101,13 +101,21 @@ impl SmController {
         let grace = self.shared.limits.stop;
         if timeout(grace, handlers.wait()).await.is_err() {
             let left = handlers.len();
-            warn!(left, ?grace, "handlers of nodes did not end in time and are dropped");
+            warn!(
+                left,
+                ?grace,
+                "handlers of nodes did not end in time and are dropped"
+            );
             self.shared.kill.cancel();
             handlers.wait().await;
         }
     }
 
-    fn route(&self, node: &NodeId, command: CommandKind) -> Result<Arc<NodeStream>, NodeCommandError> {
+    fn route(
+        &self,
+        node: &NodeId,
+        command: CommandKind,
+    ) -> Result<Arc<NodeStream>, NodeCommandError> {
         self.shared
             .routes
             .get(node)
@@ -199,10 +207,12 @@ impl SmController {
         command: Command,
     ) -> Commanded<'_, NodeConfigStatus> {
         let node = node.clone();
-        Box::pin(self.ask(node, kind, command, NODE_CONFIG_STATUS, |said| match said {
-            Said::NodeConfigStatus(status) => Some(NodeConfigStatus::try_from(status)),
-            _ => None,
-        }))
+        Box::pin(
+            self.ask(node, kind, command, NODE_CONFIG_STATUS, |said| match said {
+                Said::NodeConfigStatus(status) => Some(NodeConfigStatus::try_from(status)),
+                _ => None,
+            }),
+        )
     }
 }
 
@@ -260,10 +270,12 @@ impl MonitoringProvider for SmController {
         let command = Command::GetAverageMonitoring(wire::GetAverageMonitoring {});
         let kind = CommandKind::GetAverageMonitoring;
         let node = node.clone();
-        Box::pin(self.ask(node, kind, command, AVERAGE_MONITORING, |said| match said {
-            Said::AverageMonitoring(average) => Some(NodeMonitoring::try_from(average)),
-            _ => None,
-        }))
+        Box::pin(
+            self.ask(node, kind, command, AVERAGE_MONITORING, |said| match said {
+                Said::AverageMonitoring(average) => Some(NodeMonitoring::try_from(average)),
+                _ => None,
+            }),
+        )
     }
 }
 

@@ -67,7 +67,13 @@ impl Gate {
         }
     }
 
-    pub(crate) async fn run(mut self, mut requests: mpsc::Receiver<GateRequest>) {
+    pub(crate) async fn run(self, requests: mpsc::Receiver<GateRequest>) {
+        let kill = self.shared.kill.clone();
+        // Handlers that were dropped do not say that they left.
+        kill.run_until_cancelled(self.decide(requests)).await;
+    }
+
+    async fn decide(mut self, mut requests: mpsc::Receiver<GateRequest>) {
         while let Some(request) = requests.recv().await {
             self.take(request);
             if self.stopping && self.streams.is_empty() {
@@ -141,10 +147,7 @@ impl Gate {
         }
     }
 
-    fn verdict(
-        &mut self,
-        stream: StreamId,
-    ) -> Option<oneshot::Sender<Result<(), StreamRefused>>> {
+    fn verdict(&mut self, stream: StreamId) -> Option<oneshot::Sender<Result<(), StreamRefused>>> {
         self.streams.get_mut(&stream)?.verdict.take()
     }
 
@@ -183,7 +186,8 @@ impl Gate {
             let average = to_node(Command::GetAverageMonitoring(wire::GetAverageMonitoring {}));
             let config = session.ask_within(config, NODE_CONFIG_STATUS, patience);
             let average = session.ask_within(average, AVERAGE_MONITORING, patience);
-            let asked = futures_util::future::select_ok([Box::pin(config) as Asked, Box::pin(average)]);
+            let asked =
+                futures_util::future::select_ok([Box::pin(config) as Asked, Box::pin(average)]);
             let answers = asked.await.is_ok();
             let pinged = GateRequest::Pinged {
                 node,

@@ -46,7 +46,10 @@ impl Handler {
     async fn serve(mut self) {
         let within = self.shared.limits.hello;
         let stop = self.shared.stop.clone();
-        let hello = match stop.run_until_cancelled(timeout(within, self.hello())).await {
+        let hello = match stop
+            .run_until_cancelled(timeout(within, self.hello()))
+            .await
+        {
             Some(Ok(hello)) => hello,
             Some(Err(_)) => Err(StreamRefused::NoHello { within }),
             None => Err(StreamRefused::Stopping),

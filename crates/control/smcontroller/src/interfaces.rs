@@ -91,7 +91,9 @@ pub enum NodeCommandError {
         command: CommandKind,
     },
     /// The command is longer than a node takes.
-    #[error("{command}: the command for node {node} has {len} bytes, more than the {limit} allowed")]
+    #[error(
+        "{command}: the command for node {node} has {len} bytes, more than the {limit} allowed"
+    )]
     TooLong {
         /// The node.
         node: NodeId,

@@ -142,6 +142,9 @@ pub enum ResolveBlobError {
 /// Knows where blobs can be fetched.
 pub trait BlobUrls: Send + Sync + fmt::Debug + 'static {
     /// Where a node can fetch the blob.
-    fn url(&self, node: Option<&NodeId>, digest: Digest)
-    -> BoxFuture<'_, Result<String, ResolveBlobError>>;
+    fn url(
+        &self,
+        node: Option<&NodeId>,
+        digest: Digest,
+    ) -> BoxFuture<'_, Result<String, ResolveBlobError>>;
 }

@@ -49,7 +49,9 @@ pub enum StreamRefused {
         problem: String,
     },
     /// Too many messages that make no sense.
-    #[error("the node sent more messages without sense than are tolerated, the last one: {problem}")]
+    #[error(
+        "the node sent more messages without sense than are tolerated, the last one: {problem}"
+    )]
     Nonsense {
         /// What is wrong with the last one.
         problem: String,

@@ -81,7 +81,11 @@ fn a_first_stream_that_ends_by_itself_does_not_wait_for_the_ping() {
     table.join(1);
     table.join(2);
     assert_eq!(table.left(1), [Effect::Admit(StreamId(2))]);
-    assert_eq!(table.pinged(1, true), [], "the ping is of no interest any more");
+    assert_eq!(
+        table.pinged(1, true),
+        [],
+        "the ping is of no interest any more"
+    );
     assert_eq!(table.pinged(1, false), []);
 }
 
@@ -103,7 +107,11 @@ fn a_newcomer_that_gives_up_leaves_everything_as_it_was() {
     table.join(1);
     table.join(2);
     assert_eq!(table.left(2), []);
-    assert_eq!(table.pinged(1, false), [], "nobody asks for the place any more");
+    assert_eq!(
+        table.pinged(1, false),
+        [],
+        "nobody asks for the place any more"
+    );
     assert_eq!(table.join(3), [Effect::Ping(StreamId(1))]);
     table.pinged(1, false);
     table.left(3);
@@ -113,11 +121,17 @@ fn a_newcomer_that_gives_up_leaves_everything_as_it_was() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Join { node: usize },
+    Join {
+        node: usize,
+    },
     /// The oldest ping under way is answered, or not.
-    Pinged { answers: bool },
+    Pinged {
+        answers: bool,
+    },
     /// Some stream that has not left leaves.
-    Left { pick: prop::sample::Index },
+    Left {
+        pick: prop::sample::Index,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -215,8 +229,8 @@ impl World {
         for stream in &self.waiting {
             let node = &self.streams[stream];
             let holder = self.admitted.get(node).expect("nobody waits for nothing");
-            let will_be_known = self.closed.contains(holder)
-                || self.pings.contains(&(node.clone(), *holder));
+            let will_be_known =
+                self.closed.contains(holder) || self.pings.contains(&(node.clone(), *holder));
             assert!(will_be_known, "{stream:?} waits for ever");
         }
     }

@@ -43,7 +43,10 @@ impl<'a> Dispatch<'a> {
 
     /// Hands a message to its receiver. What is wrong with a message concerns the message; what is wrong with too many of them,
     /// the stream.
-    pub(super) async fn take(&mut self, message: wire::SmOutgoingMessages) -> Result<(), StreamRefused> {
+    pub(super) async fn take(
+        &mut self,
+        message: wire::SmOutgoingMessages,
+    ) -> Result<(), StreamRefused> {
         self.keep_pace().await;
         let receivers = &self.shared.receivers;
         match message.sm_outgoing_message {
