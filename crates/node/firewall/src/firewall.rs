@@ -57,7 +57,8 @@ impl Firewall {
         self.backend.name()
     }
 
-    /// Makes all changes in one step, or none.
+    /// Makes all changes in one step, or none. Without any, it lays the foundations, if they are missing: the node's traffic
+    /// is counted from then on.
     ///
     /// When a network or an instance is put, the ports of its bridge are kept apart first (see the crate's documentation):
     /// the bridge must exist by then, and the instance's port be in it.
@@ -74,7 +75,7 @@ impl Firewall {
                 source,
             })?;
         }
-        if changes.is_empty() {
+        if changes.is_empty() && installed.is_complete() {
             return Ok(());
         }
         self.backend.commit(installed, changes)

@@ -19,6 +19,10 @@ pub struct Installed {
 }
 
 impl Installed {
+    pub(crate) fn is_complete(&self) -> bool {
+        self.founded && self.missing_hooks.is_empty()
+    }
+
     /// The networks that have rules.
     pub fn networks(&self) -> impl Iterator<Item = &NetworkPolicy> {
         self.networks.values()

@@ -3,8 +3,6 @@
 //! Three chains per instance. Each sees only packets of connections that are new, is read from the top, and ends with a rule
 //! that meets everything.
 
-use std::net::Ipv4Addr;
-
 use muster_api::domain::{PortRange, TransportProtocol};
 
 use crate::policy::InstancePolicy;
@@ -92,13 +90,5 @@ pub(crate) fn compile(policy: &InstancePolicy) -> InstanceRules {
     }
 }
 
-impl Peer {
-    /// Whether an address meets it; what the backends' texts must mean.
-    pub(crate) fn meets(self, address: Ipv4Addr) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Within(subnet) => subnet.contains(address),
-            Self::Local => is_local(address),
-        }
-    }
-}
+#[cfg(test)]
+mod tests;
