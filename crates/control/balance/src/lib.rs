@@ -38,7 +38,8 @@
 //! # Invariants
 //! * Requests of the instances on a ready node never exceed the capacity of the node or runtime, nor the count of a resource.
 //! * Planning again with the places of a plan moves nothing.
-//! * An unplaced instance would not fit even if everything less important than it was gone (components excepted).
+//! * An unplaced instance would not fit even if everything less important than it was gone (components excepted). What a
+//!   quota alert has just cleared is not filled again by the same plan.
 //! * Users and groups of an instance and an item never change while the ledger knows them.
 //!
 //! # What this crate does not do

@@ -133,8 +133,14 @@ fn kinds<'r>(nodes: &[&'r Node]) -> (Vec<Kind<'r>>, Vec<Vec<usize>>) {
     (kinds, kind_of)
 }
 
+/// How well an image suits, and which one it is; less is better.
+type ImageRating = (Reverse<Fit>, usize);
+
+/// What an item finds in a kind of runtimes: nothing, a wanted type without an image, or its preference and an image.
+type Rating = Option<(usize, Option<ImageRating>)>;
+
 /// How well a platform runs one of the item's images, and which.
-fn best_image(wanted: &Wanted, platform: &Platform) -> Option<(Reverse<Fit>, usize)> {
+fn best_image(wanted: &Wanted, platform: &Platform) -> Option<ImageRating> {
     let fit = |(index, image): (usize, &crate::request::Image)| {
         let fit = match &image.platform {
             Some(built_for) => platform.fit(built_for)?,
@@ -157,7 +163,7 @@ fn lacks_resource(node: &Node, name: &str) -> bool {
 
 impl Suits {
     fn new(nodes: &[&Node], kinds: &[Kind<'_>], kind_of: &[Vec<usize>], wanted: &Wanted) -> Self {
-        let rated: Vec<_> = kinds
+        let rated: Vec<Rating> = kinds
             .iter()
             .map(|kind| {
                 let preference = preference(wanted, kind.runtime_type);
@@ -185,7 +191,7 @@ impl Suits {
         &mut self,
         node: &Node,
         own: &[usize],
-        rated: &[Option<(usize, Option<(Reverse<Fit>, usize)>)>],
+        rated: &[Rating],
     ) -> Option<RefusalKind> {
         let mut found = Vec::new();
         let mut refusal = RefusalKind::NoRuntime;
@@ -199,7 +205,7 @@ impl Suits {
                 }
             }
         }
-        found.sort_unstable_by(|(own, _), (other, _)| own.cmp(other));
+        found.sort_unstable_by_key(|(order, _)| *order);
         let nothing = found.is_empty();
         self.fittings
             .extend(found.into_iter().map(|(_, fitting)| fitting));

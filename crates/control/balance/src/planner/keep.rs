@@ -65,7 +65,7 @@ impl<'r> Planner<'r> {
                 Some((order, node, runtime, place))
             })
             .collect();
-        anchored.sort_unstable_by(|own, other| own.0.cmp(&other.0));
+        anchored.sort_unstable_by_key(|(order, ..)| *order);
         for ((.., number), node, runtime, place) in anchored {
             let instance = &self.instances[number];
             let arrival = match instance.now == Some(place) {
