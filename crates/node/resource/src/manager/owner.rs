@@ -26,8 +26,9 @@ pub(super) struct Owner {
     alerts: Arc<dyn AlertSink>,
     ledger: Ledger,
     inventory: Inventory,
-    /// What instances have that is not whole, and has been told.
-    troubles: BTreeSet<(InstanceIdent, String)>,
+    /// What instances have that is not whole, and has been told. Not known before it is known which instances there are:
+    /// those that are gone lack nothing.
+    troubles: Option<BTreeSet<(InstanceIdent, String)>>,
     announced: watch::Sender<Vec<ResourceInfo>>,
 }
 
@@ -48,14 +49,12 @@ impl Owner {
             alerts,
             ledger,
             inventory,
-            troubles: BTreeSet::new(),
+            troubles: None,
             announced,
         }
     }
 
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Request>) {
-        // Instances may have lost something while nobody looked.
-        self.tell_troubles();
         let mut look_at: Option<Instant> = None;
         loop {
             if self.inventory.is_blind() && look_at.is_none() {
@@ -140,26 +139,27 @@ impl Owner {
         let written = database::release(&self.store, std::slice::from_ref(instance)).await;
         written.map_err(|source| failed(instance, source))?;
         self.ledger.release(instance);
-        self.troubles.retain(|(holder, _)| holder != instance);
         muster_fault::hit(fault::RELEASED);
+        self.tell_troubles();
         Ok(())
     }
 
     async fn keep_only(&mut self, instances: &BTreeSet<InstanceIdent>) {
         let gone = self.ledger.others(instances);
-        if gone.is_empty() {
-            return;
+        if !gone.is_empty() {
+            muster_fault::hit(fault::SORTING);
+            if let Err(failed) = database::release(&self.store, &gone).await {
+                // They do not run, so what they had is free whatever the disk says; the next start tries again.
+                error!(error = %ErrorChain(&failed), "cannot write down that resources are free");
+            }
+            for instance in &gone {
+                self.ledger.release(instance);
+            }
+            muster_fault::hit(fault::SORTED);
         }
-        muster_fault::hit(fault::SORTING);
-        if let Err(failed) = database::release(&self.store, &gone).await {
-            // They do not run, so what they had is free whatever the disk says; the next start tries again.
-            error!(error = %ErrorChain(&failed), "cannot write down that resources are free");
-        }
-        for instance in &gone {
-            self.ledger.release(instance);
-            self.troubles.retain(|(holder, _)| holder != instance);
-        }
-        muster_fault::hit(fault::SORTED);
+        // The others may have lost something while nobody looked.
+        self.troubles.get_or_insert_default();
+        self.tell_troubles();
     }
 
     /// Tells the controller's link and the operator what changed.
@@ -175,15 +175,17 @@ impl Owner {
 
     /// Once for each resource that an instance has and that is not whole any more.
     fn tell_troubles(&mut self) {
+        let Some(told) = &self.troubles else {
+            return;
+        };
         let (table, missing) = (self.inventory.table(), self.inventory.missing());
         let troubles = self.ledger.troubles(table, missing);
-        for ((instance, resource), reason) in &troubles {
-            let key = (instance.clone(), resource.clone());
-            if !self.troubles.contains(&key) {
-                self.alert(instance, resource, reason);
+        for (key, reason) in &troubles {
+            if !told.contains(key) {
+                self.alert(&key.0, &key.1, reason);
             }
         }
-        self.troubles = troubles.into_keys().collect();
+        self.troubles = Some(troubles.into_keys().collect());
     }
 
     fn alert(&self, instance: &InstanceIdent, resource: &str, reason: &RefusalReason) {

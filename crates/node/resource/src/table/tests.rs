@@ -99,6 +99,19 @@ fn without_a_file_there_are_no_resources() {
 }
 
 #[test]
+fn what_is_no_file_or_too_large_is_refused_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fifo = folder.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).expect("a fifo");
+    for path in [fifo.as_path(), folder.path(), Path::new("/dev/zero")] {
+        let refused = ResourceTable::load(path).expect_err("no file");
+        assert!(matches!(refused, ConfigError::ReadFile { .. }), "{refused}");
+    }
+    let large = format!("[{}]", " ".repeat(2 << 20));
+    assert!(problems(&large)[0].contains("larger than"));
+}
+
+#[test]
 fn every_problem_is_told_with_its_line_and_key() {
     let text = r#"[
         {"name": "a", "devices": ["/dev/x:relative"]},

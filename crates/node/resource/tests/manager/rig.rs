@@ -89,7 +89,16 @@ impl Rig {
         fs::rename(new, self.file()).expect("the name");
     }
 
+    /// A manager that knows that the instances below 100 are there.
     pub(crate) async fn start(&self) -> Node {
+        let node = self.start_unsorted().await;
+        let instances = (0..100).map(instance).collect();
+        node.manager.keep_only(instances).await;
+        node
+    }
+
+    /// A manager that does not know yet which instances are there.
+    pub(crate) async fn start_unsorted(&self) -> Node {
         // These tests are about content; durability has tests of its own.
         let config = StoreConfig::new(self.path().join("db/sm.db"), "test 1", OnDamage::Refuse)
             .schema(&SCHEMA)
