@@ -104,7 +104,7 @@ fn watch(number: u64, group: &str, storage: &std::path::Path) -> InstanceWatch {
             preinstalled: false,
         },
         runtime_id: None,
-        cgroup: CgroupPath::parse(&format!("{group}/{number}")).unwrap(),
+        cgroup: CgroupPath::parse(&format!("{group}/{number}")).ok(),
         folders: vec![folder("state"), folder("storage"), folder("tmp")],
         rules: AlertRules {
             cpu: Some(rule),

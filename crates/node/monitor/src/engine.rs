@@ -194,7 +194,7 @@ impl Engine {
     }
 
     /// The groups to read, in the order that [`step`](Self::step) expects.
-    pub(crate) fn groups(&self) -> Vec<CgroupPath> {
+    pub(crate) fn groups(&self) -> Vec<Option<CgroupPath>> {
         let instances = self.instances.values();
         instances
             .map(|instance| instance.watch.cgroup.clone())

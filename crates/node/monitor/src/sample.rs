@@ -55,6 +55,15 @@ pub(crate) struct GroupSample {
     pub(crate) pids: Reading<u64>,
 }
 
+impl GroupSample {
+    /// Of what is in no group.
+    const NONE: Self = Self {
+        cpu: Reading::NotCounted,
+        memory: Reading::NotCounted,
+        pids: Reading::NotCounted,
+    };
+}
+
 /// Counters of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MachineSample {
@@ -94,7 +103,7 @@ impl Sampler {
     /// Reads everything. Takes some microseconds per group, so not for a thread that has other work.
     pub(crate) fn sample<'a>(
         &self,
-        groups: impl IntoIterator<Item = &'a CgroupPath>,
+        groups: impl IntoIterator<Item = &'a Option<CgroupPath>>,
         clock: &dyn Clock,
     ) -> Sample {
         let mut name = String::new();
@@ -102,7 +111,10 @@ impl Sampler {
             machine: machine::read(&self.proc),
             groups: groups
                 .into_iter()
-                .map(|group| self.groups.read(group, clock, &mut name))
+                .map(|group| match group {
+                    Some(group) => self.groups.read(group, clock, &mut name),
+                    None => GroupSample::NONE,
+                })
                 .collect(),
         }
     }

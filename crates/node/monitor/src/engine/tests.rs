@@ -45,7 +45,7 @@ fn watch(number: u64, rules: AlertRules) -> InstanceWatch {
     InstanceWatch {
         ident: ident(number),
         runtime_id: RuntimeId::new("runc").ok(),
-        cgroup: CgroupPath::parse(&format!("i{number}.service")).unwrap(),
+        cgroup: CgroupPath::parse(&format!("i{number}.service")).ok(),
         folders: vec![WatchedFolder {
             name: name("state"),
             path: Path::new("/state").join(number.to_string()),

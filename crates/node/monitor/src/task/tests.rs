@@ -112,7 +112,7 @@ fn watch(number: u64, group: &str) -> InstanceWatch {
             preinstalled: false,
         },
         runtime_id: None,
-        cgroup: CgroupPath::parse(group).unwrap(),
+        cgroup: CgroupPath::parse(group).ok(),
         folders: Vec::new(),
         rules: AlertRules::default(),
         cpu_limit: None,

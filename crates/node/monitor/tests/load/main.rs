@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 mod inside;
+mod quota;
 mod rig;
 
 use std::time::Duration;

@@ -60,7 +60,7 @@ impl Machine {
 }
 
 fn read(sampler: &Sampler) -> GroupSample {
-    let group = CgroupPath::parse("a.slice/b.service").unwrap();
+    let group = CgroupPath::parse("a.slice/b.service").ok();
     sampler.sample([&group], &Still).groups[0]
 }
 
@@ -180,8 +180,11 @@ fn a_machine_without_trees_counts_nothing_and_says_so() {
 #[test]
 fn the_root_of_a_tree_is_a_group_too() {
     let machine = Machine::new(V2, &[("cg/cpu.stat", "usage_usec 9\n")]);
-    let found = machine.sampler().sample([&CgroupPath::root()], &Still);
+    let found = machine
+        .sampler()
+        .sample([&Some(CgroupPath::root()), &None], &Still);
     assert_eq!(found.groups[0].cpu, sample(9000, 0, 0).cpu);
+    assert_eq!(found.groups[1].cpu, Reading::NotCounted);
 }
 
 proptest! {
