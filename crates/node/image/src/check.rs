@@ -26,15 +26,18 @@ use crate::store::{ImageStore, Inner};
 pub struct CheckSettings {
     /// Between two rounds.
     pub every: Duration,
+    /// Between two tries to repair what was found, while there is nowhere to get it from.
+    pub repair_again: Duration,
     /// The most that is read, so that instances do not notice.
     pub bytes_per_second: u64,
 }
 
 impl Default for CheckSettings {
-    /// Once a day, at most 4 MiB a second.
+    /// Once a day, at most 4 MiB a second; a repair that fails is tried again after 5 minutes.
     fn default() -> Self {
         Self {
             every: Duration::from_secs(24 * 60 * 60),
+            repair_again: Duration::from_secs(5 * 60),
             bytes_per_second: 4 << 20,
         }
     }
@@ -52,14 +55,25 @@ pub struct CheckReport {
 }
 
 impl ImageStore {
-    /// Checks for ever: a round, repairs from `source`, a pause. To be run as a task of its own; ends when it is dropped.
+    /// Checks for ever: a round, repairs from `source` until they succeed, a pause. To be run as a task of its own; ends when it
+    /// is dropped.
     pub async fn keep_checked(&self, source: Arc<dyn BlobSource>, settings: CheckSettings) {
+        let mut broken = BTreeSet::new();
         loop {
             match self.check(settings.bytes_per_second).await {
-                Ok(report) => self.repair(&report, &source).await,
+                Ok(report) => broken.extend(report.items),
                 Err(error) => tracing::warn!(error = %ErrorChain(&error), "cannot check images"),
             }
-            tokio::time::sleep(settings.every).await;
+            let next_round = tokio::time::Instant::now() + settings.every;
+            loop {
+                self.repair(&mut broken, &source).await;
+                let again = tokio::time::Instant::now() + settings.repair_again;
+                if broken.is_empty() || again >= next_round {
+                    break;
+                }
+                tokio::time::sleep_until(again).await;
+            }
+            tokio::time::sleep_until(next_round).await;
         }
     }
 
@@ -77,10 +91,16 @@ impl ImageStore {
         round.await.map_err(|_| MaintainError::Stopped)?
     }
 
-    async fn repair(&self, report: &CheckReport, source: &Arc<dyn BlobSource>) {
-        for &item in &report.items {
+    /// What cannot be repaired stays in the list. What nobody wants any more is not got again.
+    async fn repair(&self, broken: &mut BTreeSet<Digest>, source: &Arc<dyn BlobSource>) {
+        let items = self.inventory().items;
+        broken.retain(|item| items.get(item).is_some_and(|it| it.removed_at.is_none()));
+        for item in broken.clone() {
             match self.install(item, Arc::clone(source), None).await {
-                Ok(_) => tracing::info!(%item, "repaired a damaged image"),
+                Ok(_) => {
+                    tracing::info!(%item, "repaired a damaged image");
+                    broken.remove(&item);
+                }
                 Err(error) => {
                     tracing::error!(%item, error = %ErrorChain(&error), "cannot repair a damaged image");
                 }
