@@ -112,6 +112,31 @@ async fn a_configuration_is_in_force_when_it_is_answered_and_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_configuration_of_many_rules_is_taken_and_one_over_the_limit_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rig = start(folder.path()).await;
+    let document = |partitions: usize| {
+        let rule = |number| {
+            format!(
+                r#"{{"name":"p{number}","minTimeout":"PT1M","minThreshold":1,"maxThreshold":2}}"#
+            )
+        };
+        let rules: Vec<String> = (0..partitions).map(rule).collect();
+        format!(r#"{{"alertRules":{{"partitions":[{}]}}}}"#, rules.join(","))
+    };
+    let large = document(1500);
+    assert!(large.len() > 100 << 10);
+    assert!(is_installed(&rig.set("1.0.0", &large).await, "1.0.0"));
+    let in_force = rig.keeper.subscribe();
+    assert_eq!(in_force.borrow().alert_rules.partitions.len(), 1500);
+    for partitions in [2500, 10_000] {
+        let refused = rig.set("2.0.0", &document(partitions)).await;
+        assert_eq!(code(&refused), Some(AosCode::InvalidArgument));
+        assert!(refused.error.expect("an error").message.len() < 500);
+    }
+}
+
+#[tokio::test]
 async fn subscribers_are_woken_by_content_and_not_by_versions() {
     let folder = tempfile::tempdir().expect("a folder");
     let rig = start(folder.path()).await;
