@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use crate::bridge::SeparatePortsError;
 use crate::model::{Change, Counters, Installed};
+use crate::names::LinkName;
+use crate::subnet::Ipv4Subnet;
 use crate::tool::ToolError;
 
 /// Why rules could not be read or changed.
@@ -42,6 +45,20 @@ pub enum FirewallError {
         #[source]
         source: ToolError,
     },
+    /// Two networks would have the same addresses.
+    #[error(
+        "the network of {bridge}, {subnet}, shares addresses with that of {other}, {other_subnet}"
+    )]
+    Overlap {
+        /// The new network.
+        bridge: LinkName,
+        /// Its addresses.
+        subnet: Ipv4Subnet,
+        /// The network that is there.
+        other: LinkName,
+        /// Its addresses.
+        other_subnet: Ipv4Subnet,
+    },
     /// The lock that keeps changes apart.
     #[error("cannot lock {}", path.display())]
     Lock {
@@ -55,10 +72,10 @@ pub enum FirewallError {
     #[error("cannot keep the ports of the bridge {bridge} apart")]
     Bridge {
         /// The bridge.
-        bridge: crate::LinkName,
+        bridge: LinkName,
         /// What failed.
         #[source]
-        source: crate::bridge::SeparatePortsError,
+        source: SeparatePortsError,
     },
 }
 

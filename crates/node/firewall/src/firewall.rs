@@ -1,6 +1,6 @@
 //! The entry point.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use crate::iptables::Iptables;
 use crate::model::{Change, Counters, Desired, Installed, plan};
 use crate::names::{InstanceId, LinkName};
 use crate::nft::Nft;
+use crate::policy::NetworkPolicy;
 
 /// Where changes of different processes are kept apart.
 pub const LOCK_FILE: &str = "/run/muster-firewall.lock";
@@ -69,6 +70,7 @@ impl Firewall {
     }
 
     fn commit(&self, installed: &Installed, changes: &[Change]) -> Result<(), FirewallError> {
+        check_networks(installed, changes)?;
         for bridge in bridges_to_separate(installed, changes) {
             bridge::separate_ports(bridge).map_err(|source| FirewallError::Bridge {
                 bridge: bridge.clone(),
@@ -129,6 +131,32 @@ impl Firewall {
         let _held = lock(&self.lock)?;
         self.backend.clear()
     }
+}
+
+/// Networks that share addresses could not be told apart by them.
+fn check_networks(installed: &Installed, changes: &[Change]) -> Result<(), FirewallError> {
+    let mut networks: BTreeMap<_, _> = installed.networks.iter().collect();
+    for change in changes {
+        match change {
+            Change::PutNetwork(new) => {
+                let shares = |other: &&&NetworkPolicy| {
+                    other.bridge() != new.bridge() && other.subnet().overlaps(&new.subnet())
+                };
+                if let Some(other) = networks.values().find(shares) {
+                    return Err(FirewallError::Overlap {
+                        bridge: new.bridge().clone(),
+                        subnet: new.subnet(),
+                        other: other.bridge().clone(),
+                        other_subnet: other.subnet(),
+                    });
+                }
+                networks.insert(new.bridge(), new);
+            }
+            Change::RemoveNetwork(bridge) => drop(networks.remove(bridge)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// An instance's port may have joined the bridge since the network was put.

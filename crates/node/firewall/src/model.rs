@@ -103,7 +103,7 @@ pub struct Desired {
 
 /// What turns the installed rules into the wanted ones.
 ///
-/// Networks come first and go last, so no instance is ever without its network's foundations. Instances that stay are written
+/// What goes, goes first: its addresses may be another's by then. It is one step all the same. Instances that stay are written
 /// anew, because only their presence can be read back, not their rules.
 pub fn plan(installed: &Installed, desired: &Desired) -> Vec<Change> {
     let bridges: BTreeSet<_> = desired.networks.iter().map(NetworkPolicy::bridge).collect();
@@ -131,10 +131,10 @@ pub fn plan(installed: &Installed, desired: &Desired) -> Vec<Change> {
         .filter(|bridge| !bridges.contains(bridge))
         .cloned()
         .map(Change::RemoveNetwork);
-    new_networks
-        .chain(gone_instances)
-        .chain(instances)
+    gone_instances
         .chain(gone_networks)
+        .chain(new_networks)
+        .chain(instances)
         .collect()
 }
 
@@ -156,6 +156,18 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Readings from elsewhere than the kernel.
+    pub fn new(
+        system: Amounts,
+        instances: impl IntoIterator<Item = (InstanceId, Amounts)>,
+    ) -> Self {
+        let tagged = |(instance, amounts): (InstanceId, Amounts)| (instance.tag(), amounts);
+        Self {
+            system,
+            instances: instances.into_iter().map(tagged).collect(),
+        }
+    }
+
     /// The node's: its own traffic with the outside, and that of its instances.
     pub fn system(&self) -> Amounts {
         self.system

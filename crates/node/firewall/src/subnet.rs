@@ -46,6 +46,11 @@ impl Ipv4Subnet {
         address.to_bits() & mask == self.network.to_bits()
     }
 
+    /// Whether an address is in both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.contains(other.network) || other.contains(self.network)
+    }
+
     /// The first address.
     pub fn network(&self) -> Ipv4Addr {
         self.network
