@@ -9,7 +9,7 @@
 //!   [`update`](Launcher::update), [`override_env`](Launcher::override_env), [`controller`](Launcher::controller),
 //!   [`snapshot`](Launcher::snapshot).
 //! * [`Reports`] is what comes out: changed statuses as they happen, and one whole set when an update has settled.
-//! * [`observe::Observer`] is told when an instance comes and goes and where it runs; [`Launcher::directory`] answers whose unit
+//! * [`Observer`] is told when an instance comes and goes and where it runs; [`Launcher::directory`] answers whose unit
 //!   that is. For monitoring, alerts and logs.
 //! * [`seams`] are the parts of the Service Manager that the launcher uses: images, permissions, network, resources.
 //!
@@ -70,7 +70,7 @@ mod database;
 pub mod decide;
 mod driver;
 mod limits;
-pub mod observe;
+mod observe;
 mod reports;
 pub mod seams;
 mod target;
@@ -78,6 +78,7 @@ mod target;
 pub use self::database::{LoadError, SCHEMA};
 pub use self::driver::{Launcher, LauncherGone, Parts, StartLauncherError};
 pub use self::limits::Limits;
+pub use self::observe::{Directory, Observer, Resident, RunningInstance};
 pub use self::reports::{Report, Reports};
 pub use self::target::{DesiredSet, EnvOverride, Refused, Target};
 
