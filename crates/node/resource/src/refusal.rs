@@ -60,12 +60,12 @@ impl fmt::Display for RefusalReason {
                 holders,
                 more,
             } => {
+                match shares.get() {
+                    1 => f.write_str("its only share is taken, by ")?,
+                    shares => write!(f, "all of its {shares} shares are taken, by ")?,
+                }
                 let names: Vec<String> = holders.iter().map(ToString::to_string).collect();
-                write!(
-                    f,
-                    "all of its {shares} shares are taken, by {}",
-                    names.join(", ")
-                )?;
+                f.write_str(&names.join(", "))?;
                 match more {
                     0 => Ok(()),
                     more => write!(f, " and {more} more"),

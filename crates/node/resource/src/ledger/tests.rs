@@ -46,7 +46,7 @@ fn a_taken_share_is_refused_with_its_holders() {
     let refused = plan(2).expect_err("a refusal");
     assert_eq!(
         refused.to_string(),
-        "resource \"camera\": all of its 1 shares are taken, by item:subject:1"
+        "resource \"camera\": its only share is taken, by item:subject:1"
     );
     assert!(plan(1).is_ok(), "the holder may ask again");
 }
