@@ -3,20 +3,23 @@
 mod measure;
 mod walk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use muster_api::domain::{InstanceIdent, PartitionName};
 
-pub(crate) use self::measure::{DiskUse, Job, MeasureError, Measurement, Report};
+pub(crate) use self::measure::{DiskUse, Job, MeasureError, Measurement, Progress};
 use crate::settings::DiskSettings;
 use crate::watch::WatchedFolder;
 
 /// What walks may take before there has been time to earn it, and the least that may be saved up: enough for many small folders,
 /// and far too little to be noticed.
 const BURST: Duration = Duration::from_millis(250);
+
+/// How many jobs may hang before no more are started.
+const MAX_HUNG: usize = 8;
 
 /// A place that is measured.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +38,8 @@ struct Place {
     found: Option<DiskUse>,
     /// What was last said about it in the log.
     said: Option<Remark>,
+    /// The job that hangs in it.
+    hangs: Option<u64>,
 }
 
 /// Something about a place for the log, said when it begins.
@@ -44,6 +49,32 @@ pub(crate) enum Remark {
     Failed(MeasureError),
     /// It has more files, or is deeper, than is looked at.
     TooLarge,
+    /// Its file system does not answer.
+    Hangs,
+}
+
+/// A remark, and the place it is about.
+pub(crate) type PlaceRemark = (PlaceKey, Arc<Path>, Remark);
+
+/// The job that is out.
+#[derive(Debug)]
+struct Running {
+    number: u64,
+    /// What it has not told about yet, in its order: it is at the first of them.
+    ahead: VecDeque<(PlaceKey, Arc<Path>)>,
+    /// For how long it has told nothing.
+    silent: Duration,
+}
+
+/// What is to be done at a poll.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// The job before hangs: nobody waits for it any longer.
+    pub(crate) gives_up: bool,
+    /// What is new to be said about it.
+    pub(crate) remark: Option<PlaceRemark>,
+    /// A job to start.
+    pub(crate) job: Option<Job>,
 }
 
 /// Time that walks may take, in nanoseconds; below zero after a walk that took more than there was.
@@ -92,9 +123,12 @@ pub(crate) struct Disks {
     places: BTreeMap<PlaceKey, Place>,
     credit: Credit,
     max_entries: u64,
+    patience: Duration,
+    /// Counts the jobs.
     round: u64,
-    /// A job was handed out and is not back.
-    busy: bool,
+    running: Option<Running>,
+    /// Jobs that nobody waits for any longer, and that have not ended.
+    hung: BTreeSet<u64>,
 }
 
 impl Disks {
@@ -103,8 +137,10 @@ impl Disks {
             places: BTreeMap::new(),
             credit: Credit::new(settings.rest, period),
             max_entries: settings.max_entries,
+            patience: settings.patience,
             round: 0,
-            busy: false,
+            running: None,
+            hung: BTreeSet::new(),
         }
     }
 
@@ -119,6 +155,7 @@ impl Disks {
             round: 0,
             found: None,
             said: None,
+            hangs: None,
         };
         self.places.insert(key, place);
     }
@@ -152,65 +189,129 @@ impl Disks {
         self.places.get(key)?.found
     }
 
-    /// What to measure, so long after the last time: all partitions, and folders for as long as walks may take, those first
-    /// that have waited longest. `None` while a job is out.
-    pub(crate) fn plan(&mut self, elapsed: Duration) -> Option<Job> {
+    /// What to do, so long after the last time. Unless a job is at work: measure all partitions, and folders for as long as
+    /// walks may take, those first that have waited longest. Places that a job hangs in wait for it.
+    pub(crate) fn plan(&mut self, elapsed: Duration) -> Plan {
         self.credit.earn(elapsed);
-        if self.busy || self.places.is_empty() {
+        let hangs = self.hangs(elapsed);
+        let remark = hangs.then(|| self.give_up()).flatten();
+        let job = match self.running {
+            None if self.hung.len() < MAX_HUNG => self.next_job(),
+            _ => None,
+        };
+        Plan {
+            gives_up: hangs,
+            remark,
+            job,
+        }
+    }
+
+    /// Whether the job that is out has told nothing for too long.
+    fn hangs(&mut self, elapsed: Duration) -> bool {
+        self.running.as_mut().is_some_and(|running| {
+            running.silent = running.silent.saturating_add(elapsed);
+            running.silent >= self.patience
+        })
+    }
+
+    /// Does not wait any longer for the job that is out; what is new to be said about where it hangs.
+    fn give_up(&mut self) -> Option<PlaceRemark> {
+        let running = self.running.take()?;
+        self.hung.insert(running.number);
+        let (key, path) = running.ahead.into_iter().next()?;
+        let place = self.places.get_mut(&key)?;
+        if place.path != path {
             return None;
         }
-        self.busy = true;
-        self.round += 1;
-        let item = |(key, place): (&PlaceKey, &Place)| (key.clone(), place.path.clone());
+        place.hangs = Some(running.number);
+        let is_news = place.said.replace(Remark::Hangs) != Some(Remark::Hangs);
+        is_news.then_some((key, path, Remark::Hangs))
+    }
+
+    fn next_job(&mut self) -> Option<Job> {
         let allowance = self.credit.allowance();
         let (mut partitions, mut folders) = (Vec::new(), Vec::new());
         for (key, place) in &self.places {
+            if place.hangs.is_some_and(|job| self.hung.contains(&job)) {
+                continue;
+            }
+            let item = (key.clone(), place.path.clone());
             match key.owner {
-                None => partitions.push(item((key, place))),
+                None => partitions.push(item),
                 Some(_) if allowance.is_zero() => {}
-                Some(_) => folders.push((place.round, item((key, place)))),
+                Some(_) => folders.push((place.round, item)),
             }
         }
+        if partitions.is_empty() && folders.is_empty() {
+            return None;
+        }
         folders.sort_by_key(|(round, _)| *round);
+        let folders: Vec<_> = folders.into_iter().map(|(_, item)| item).collect();
+        self.round += 1;
+        self.running = Some(Running {
+            number: self.round,
+            ahead: partitions.iter().chain(&folders).cloned().collect(),
+            silent: Duration::ZERO,
+        });
         Some(Job {
+            number: self.round,
             partitions,
-            folders: folders.into_iter().map(|(_, item)| item).collect(),
+            folders,
             allowance,
             max_entries: self.max_entries,
         })
     }
 
-    /// What a job has found; what is new to be said about places.
-    #[must_use]
-    pub(crate) fn settle(&mut self, report: Report) -> Vec<(PlaceKey, Arc<Path>, Remark)> {
-        self.busy = false;
-        self.credit.spend(report.walked);
-        let mut remarks = Vec::new();
-        for Measurement { key, path, found } in report.found {
-            // It may be gone by now, or another folder may have its name.
-            let Some(place) = self.places.get_mut(&key) else {
-                continue;
-            };
-            if place.path != path {
-                continue;
-            }
-            place.round = self.round;
-            let remark = match found {
-                Err(error) => Some(Remark::Failed(error)),
-                Ok(found) => (!found.complete).then_some(Remark::TooLarge),
-            };
-            place.found = found.ok();
-            if place.said != remark {
-                place.said = remark;
-                remarks.extend(remark.map(|remark| (key, path, remark)));
-            }
-        }
-        remarks
+    /// Whether the job that was started last is at work.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some()
     }
 
-    /// A job will never come back.
+    /// What a job tells; what is new to be said about it.
+    #[must_use]
+    pub(crate) fn settle(&mut self, job: u64, progress: Progress) -> Option<PlaceRemark> {
+        let running = self.running.take_if(|running| running.number == job);
+        match progress {
+            Progress::Done(walked) => {
+                self.hung.remove(&job);
+                if running.is_some() {
+                    self.credit.spend(walked);
+                }
+                None
+            }
+            Progress::Found(measurement) => {
+                self.running = running.map_or(self.running.take(), |mut running| {
+                    running.ahead.pop_front();
+                    running.silent = Duration::ZERO;
+                    Some(running)
+                });
+                self.take(measurement)
+            }
+        }
+    }
+
+    fn take(&mut self, measurement: Measurement) -> Option<PlaceRemark> {
+        let Measurement { key, path, found } = measurement;
+        // It may be gone by now, or another folder may have its name.
+        let place = self.places.get_mut(&key)?;
+        if place.path != path {
+            return None;
+        }
+        place.round = self.round;
+        place.hangs = None;
+        let remark = match found {
+            Err(error) => Some(Remark::Failed(error)),
+            Ok(found) => (!found.complete).then_some(Remark::TooLarge),
+        };
+        place.found = found.ok();
+        let is_news = place.said != remark;
+        place.said = remark;
+        remark.filter(|_| is_news).map(|remark| (key, path, remark))
+    }
+
+    /// The job could not be started.
     pub(crate) fn lose(&mut self) {
-        self.busy = false;
+        self.running = None;
     }
 }
 

@@ -21,8 +21,9 @@
 //! hybrid machines. Groups below are part of it: the group of an instance's unit is the one to watch.
 //!
 //! # Disks
-//! Partitions and folders are measured in a thread of their own, at most one at a time, which nobody waits for longer than
-//! a moment: a dead network file system leaves old figures, and does not delay anything else. A folder with a project quota is
+//! Partitions and folders are measured in a thread of their own, one after the other, which nobody waits for longer than a
+//! moment. A file system that does not answer keeps its last figures and its thread (of which there are at most eight); after
+//! [`DiskSettings::patience`] the others are measured without it. A folder with a project quota is
 //! asked like a partition. (A user's quota would not tell an instance's state from its storage, which belong to one user.) Any
 //! other is walked: without crossing into other file systems or following links, hard links counted once, up to
 //! [`DiskSettings::max_entries`]. Walks share an allowance, one percent of the time unless configured: what took long makes the

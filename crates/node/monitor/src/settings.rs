@@ -22,6 +22,9 @@ pub struct DiskSettings {
     pub rest: u32,
     /// Files and folders that one walk looks at. A folder with more is reported with what was seen, and said once in the log.
     pub max_entries: u64,
+    /// How long a file system may take to answer. Its places are then left alone until it does, and the others measured
+    /// without them.
+    pub patience: Duration,
 }
 
 impl Default for DiskSettings {
@@ -29,6 +32,7 @@ impl Default for DiskSettings {
         Self {
             rest: 99,
             max_entries: 250_000,
+            patience: Duration::from_secs(30),
         }
     }
 }

@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use muster_alert::AlertSink;
 use muster_api::domain::{Alert, AlertKind, Timestamp};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::{info, warn};
 
 use crate::clock::Clock;
-use crate::disk::{Job, MeasureError, Remark, Report};
+use crate::disk::{Job, MeasureError, PlaceRemark, Progress, Remark};
 use crate::engine::{Engine, Unread};
 use crate::handle::{Counts, Inbox, MonitorHandle, Published};
 use crate::profile::NodeProfile;
@@ -24,6 +24,9 @@ use crate::traffic::TrafficSource;
 
 /// How long a poll waits for disks. What comes later is in the next snapshot.
 const DISK_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How many places a thread may be ahead of whoever takes what it tells.
+const PROGRESS: usize = 64;
 
 /// Measures; see the crate's documentation.
 #[derive(Debug)]
@@ -37,7 +40,7 @@ pub struct Monitor {
     inbox: Arc<Inbox>,
     published: watch::Sender<Option<Published>>,
     counts: Counts,
-    disk_job: DiskJob,
+    measuring: Measuring,
 }
 
 impl Monitor {
@@ -64,7 +67,7 @@ impl Monitor {
             inbox,
             published,
             counts: Counts::default(),
-            disk_job: DiskJob::default(),
+            measuring: Measuring::new(),
         };
         (handle, monitor)
     }
@@ -84,7 +87,7 @@ impl Monitor {
             tokio::select! {
                 biased;
                 () = self.inbox.changed() => self.take_wishes(),
-                report = self.disk_job.finished() => self.settle(report),
+                (job, progress) = self.measuring.next() => self.settle(job, progress),
                 _ = ticks.tick() => self.poll().await,
             }
         }
@@ -112,7 +115,7 @@ impl Monitor {
         self.take_wishes();
         let now = self.now();
         let elapsed = self.engine.begin(self.clock.now().steady);
-        let measures_disks = self.start_disk_job(elapsed);
+        let measures_disks = self.measure_disks(elapsed);
         let (sampler, clock, groups) = (
             self.sampler.clone(),
             self.clock.clone(),
@@ -123,9 +126,9 @@ impl Monitor {
             warn!("reading the kernel's counters was broken off");
             return;
         };
-        if measures_disks && let Ok(report) = timeout(DISK_PATIENCE, self.disk_job.finished()).await
-        {
-            self.settle(report);
+        if measures_disks {
+            // It goes on by itself.
+            let _ = timeout(DISK_PATIENCE, self.settle_all()).await;
         }
         let outcome = self.engine.step(elapsed, &sample, &*self.traffic, now);
         self.counts.polls += 1;
@@ -141,12 +144,17 @@ impl Monitor {
         self.raise(outcome.alerts, now);
     }
 
-    /// Whether one was started; a job that is still at work is left alone.
-    fn start_disk_job(&mut self, elapsed: Duration) -> bool {
-        let Some(job) = self.engine.disks.plan(elapsed) else {
+    /// Whether a job was started; one that is still at work is left alone.
+    fn measure_disks(&mut self, elapsed: Duration) -> bool {
+        let plan = self.engine.disks.plan(elapsed);
+        if plan.gives_up {
+            self.measuring.give_up();
+        }
+        plan.remark.into_iter().for_each(tell_of_place);
+        let Some(job) = plan.job else {
             return false;
         };
-        match self.disk_job.start(job) {
+        match self.measuring.start(job) {
             Ok(()) => true,
             Err(error) => {
                 warn!(%error, "cannot start the thread that measures disks");
@@ -156,24 +164,17 @@ impl Monitor {
         }
     }
 
-    fn settle(&mut self, report: Option<Report>) {
-        let Some(report) = report else {
-            warn!("measuring disks was broken off");
-            self.engine.disks.lose();
-            return;
-        };
-        for (key, path, remark) in self.engine.disks.settle(report) {
-            let (path, name) = (path.display(), key.name);
-            let instance = key.owner.map(|owner| owner.to_string()).unwrap_or_default();
-            match remark {
-                Remark::Failed(error) => {
-                    let (MeasureError::FileSystem(cause) | MeasureError::Look(cause)) = error;
-                    warn!(%path, %name, instance, %error, %cause, "a disk's use is not known");
-                }
-                Remark::TooLarge => {
-                    warn!(%path, %name, instance, "a folder is larger than is looked at, so more of it is used than reported");
-                }
-            }
+    /// Until the job that was started is done. Safe to cancel.
+    async fn settle_all(&mut self) {
+        while self.engine.disks.is_running() {
+            let (job, progress) = self.measuring.next().await;
+            self.settle(job, progress);
+        }
+    }
+
+    fn settle(&mut self, job: u64, progress: Progress) {
+        if let Some(remark) = self.engine.disks.settle(job, progress) {
+            tell_of_place(remark);
         }
     }
 
@@ -220,42 +221,72 @@ fn tell(instance: &str, unread: Unread) {
     }
 }
 
-/// The thread that measures disks, if there is one. A thread of its own, because one that hangs in a dead file system must not
-/// hold up the end of the process, as a blocking job of the runtime would.
-#[derive(Debug, Default)]
-struct DiskJob {
-    report: Option<oneshot::Receiver<Report>>,
+fn tell_of_place((key, path, remark): PlaceRemark) {
+    let (path, name) = (path.display(), key.name);
+    let instance = key.owner.map(|owner| owner.to_string()).unwrap_or_default();
+    match remark {
+        Remark::Failed(error) => {
+            let (MeasureError::FileSystem(cause) | MeasureError::Look(cause)) = error;
+            warn!(%path, %name, instance, %error, %cause, "a disk's use is not known");
+        }
+        Remark::TooLarge => {
+            warn!(%path, %name, instance, "a folder is larger than is looked at, so more of it is used than reported");
+        }
+        Remark::Hangs => {
+            warn!(%path, %name, instance, "a file system does not answer; what it holds is measured again when it does");
+        }
+    }
+}
+
+/// The threads that measure disks: one, and those that hang. Threads of their own, because one that hangs in a dead file system
+/// must not hold up the end of the process, as a blocking job of the runtime would.
+#[derive(Debug)]
+struct Measuring {
+    sender: mpsc::Sender<(u64, Progress)>,
+    receiver: mpsc::Receiver<(u64, Progress)>,
+    /// Of the newest thread.
     unwanted: Arc<AtomicBool>,
 }
 
-impl DiskJob {
+impl Measuring {
+    fn new() -> Self {
+        let (sender, receiver) = mpsc::channel(PROGRESS);
+        Self {
+            sender,
+            receiver,
+            unwanted: Arc::default(),
+        }
+    }
+
     fn start(&mut self, job: Job) -> io::Result<()> {
-        let (sender, receiver) = oneshot::channel();
-        let unwanted = self.unwanted.clone();
+        self.unwanted = Arc::default();
+        let (unwanted, sender) = (self.unwanted.clone(), self.sender.clone());
+        let number = job.number;
+        let tell = move |progress| {
+            // Waits for whoever takes it; if nobody does any more, the job is unwanted.
+            let _ = sender.blocking_send((number, progress));
+        };
         std::thread::Builder::new()
             .name("disk use".to_owned())
-            .spawn(move || {
-                // Nobody may be there any more to take it.
-                let _ = sender.send(job.run(&unwanted));
-            })?;
-        self.report = Some(receiver);
+            .spawn(move || job.run(&unwanted, tell))?;
         Ok(())
     }
 
-    /// Waits for the report of what was started; for ever if nothing was. `None` if the thread has failed. Safe to cancel.
-    async fn finished(&mut self) -> Option<Report> {
-        let Some(report) = &mut self.report else {
-            return std::future::pending().await;
-        };
-        let report = report.await.ok();
-        self.report = None;
-        report
+    /// The newest thread ends as soon as it can.
+    fn give_up(&self) {
+        self.unwanted.store(true, Ordering::Relaxed);
+    }
+
+    /// What any thread tells. Safe to cancel.
+    async fn next(&mut self) -> (u64, Progress) {
+        let told = self.receiver.recv().await;
+        told.expect("a sender is kept here")
     }
 }
 
-impl Drop for DiskJob {
+impl Drop for Measuring {
     fn drop(&mut self) {
-        self.unwanted.store(true, Ordering::Relaxed);
+        self.give_up();
     }
 }
 

@@ -41,16 +41,20 @@ pub(crate) struct Measurement {
     pub(crate) found: Result<DiskUse, MeasureError>,
 }
 
-/// What a job has found, and for how long it has walked.
-#[derive(Debug, Default)]
-pub(crate) struct Report {
-    pub(crate) found: Vec<Measurement>,
-    pub(crate) walked: Duration,
+/// What a job tells while it works.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// A place is measured.
+    Found(Measurement),
+    /// That is all, after so long in folders.
+    Done(Duration),
 }
 
 /// What to measure.
 #[derive(Debug)]
 pub(crate) struct Job {
+    /// Which job it is.
+    pub(crate) number: u64,
     /// As whole file systems.
     pub(crate) partitions: Vec<(PlaceKey, Arc<Path>)>,
     /// Folders, in this order, until the allowance is used up.
@@ -60,26 +64,25 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Measures. Blocks for as long as disks take; ends early when nobody wants it any more.
-    pub(crate) fn run(self, unwanted: &AtomicBool) -> Report {
-        let mut report = Report::default();
+    /// Measures, and tells in the order of the lists. Blocks for as long as disks take; ends early when nobody wants it any more.
+    pub(crate) fn run(self, unwanted: &AtomicBool, mut tell: impl FnMut(Progress)) {
+        let is_unwanted = || unwanted.load(Ordering::Relaxed);
         for (key, path) in self.partitions {
-            if unwanted.load(Ordering::Relaxed) {
-                return report;
+            if is_unwanted() {
+                break;
             }
             let found = partition(&path);
-            report.found.push(Measurement { key, path, found });
+            tell(Progress::Found(Measurement { key, path, found }));
         }
         let begin = Instant::now();
         for (key, path) in self.folders {
-            if unwanted.load(Ordering::Relaxed) || begin.elapsed() >= self.allowance {
+            if is_unwanted() || begin.elapsed() >= self.allowance {
                 break;
             }
             let found = folder(&path, self.max_entries, unwanted);
-            report.found.push(Measurement { key, path, found });
+            tell(Progress::Found(Measurement { key, path, found }));
         }
-        report.walked = begin.elapsed();
-        report
+        tell(Progress::Done(begin.elapsed()));
     }
 }
 

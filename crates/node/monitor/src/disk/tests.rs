@@ -6,7 +6,9 @@ use muster_api::domain::{InstanceIdent, ItemId, ItemType, PartitionName, Subject
 use proptest::prelude::*;
 use rustix::io::Errno;
 
-use super::{DiskUse, Disks, Job, MeasureError, Measurement, Remark, Report};
+use super::{
+    DiskUse, Disks, Job, MeasureError, Measurement, PlaceKey, PlaceRemark, Progress, Remark,
+};
 use crate::settings::DiskSettings;
 use crate::watch::WatchedFolder;
 
@@ -38,31 +40,57 @@ fn disks(rest: u32) -> Disks {
     let settings = DiskSettings {
         rest,
         max_entries: 1000,
+        patience: PERIOD * 3,
     };
     Disks::new(settings, PERIOD)
 }
 
-/// A job in which every walk takes this long.
-fn carry_out(job: Job, each: Duration) -> Report {
-    let found = |(key, path)| Measurement {
-        key,
-        path,
-        found: Ok(DiskUse {
+fn key(text: &str, owner: Option<u64>) -> PlaceKey {
+    PlaceKey {
+        owner: owner.map(instance),
+        name: name(text),
+    }
+}
+
+/// A job in which a walk takes as long as `each` says; how many places it has measured.
+fn carry_out(
+    disks: &mut Disks,
+    job: Job,
+    each: impl Fn(&PlaceKey) -> Duration,
+) -> (usize, Duration) {
+    let number = job.number;
+    let (mut walked, mut count) = (Duration::ZERO, 0);
+    let mut tell = |(key, path)| {
+        let found = Ok(DiskUse {
             used: 1,
             size: 2,
             complete: true,
-        }),
+        });
+        count += 1;
+        assert_eq!(
+            disks.settle(number, Progress::Found(Measurement { key, path, found })),
+            None
+        );
     };
-    let mut report = Report::default();
-    report.found.extend(job.partitions.into_iter().map(found));
+    job.partitions.into_iter().for_each(&mut tell);
     for folder in job.folders {
-        if report.walked >= job.allowance {
+        if walked >= job.allowance {
             break;
         }
-        report.walked += each;
-        report.found.push(found(folder));
+        walked += each(&folder.0);
+        tell(folder);
     }
-    report
+    assert_eq!(disks.settle(number, Progress::Done(walked)), None);
+    (count, walked)
+}
+
+/// A job for real; what is said about places.
+fn run(disks: &mut Disks, job: Job) -> Vec<PlaceRemark> {
+    let (number, mut remarks) = (job.number, Vec::new());
+    job.run(&AtomicBool::new(false), |progress| {
+        remarks.extend(disks.settle(number, progress));
+    });
+    remarks
 }
 
 #[test]
@@ -76,44 +104,40 @@ fn places_are_measured_for_real() {
         folder("gone", Path::new("/nowhere/at/all")),
     ];
     disks.set_folders(&instance(0), &folders);
-    let job = disks.plan(PERIOD).unwrap();
-    assert!(disks.plan(PERIOD).is_none(), "one job at a time");
-    let report = job.run(&AtomicBool::new(false));
-    let remarks = disks.settle(report);
+    let job = disks.plan(PERIOD).job.unwrap();
+    assert!(disks.plan(PERIOD).job.is_none(), "one job at a time");
+    let remarks = run(&mut disks, job);
     let failed = Remark::Failed(MeasureError::FileSystem(Errno::NOENT));
     assert_eq!((remarks.len(), remarks[0].2), (1, failed));
-    let found = |text: &str, owner| {
-        disks.found(&super::PlaceKey {
-            owner,
-            name: name(text),
-        })
-    };
+    let found = |text: &str, owner| disks.found(&key(text, owner));
     let stat = rustix::fs::statvfs("/").unwrap();
     let all = found("root", None).unwrap();
     assert_eq!(all.size, stat.f_blocks * stat.f_frsize);
     assert!(all.used > 0 && all.used < all.size);
-    let own = found("storage", Some(instance(0))).unwrap();
+    let own = found("storage", Some(0)).unwrap();
     assert!((50_000..80_000).contains(&own.used), "{own:?}");
-    assert_eq!(found("gone", Some(instance(0))), None);
+    assert_eq!(found("gone", Some(0)), None);
     // It is said once.
-    let again = disks.plan(PERIOD).unwrap().run(&AtomicBool::new(false));
-    assert_eq!(disks.settle(again), []);
+    let again = disks.plan(PERIOD).job.unwrap();
+    assert_eq!(run(&mut disks, again), []);
 }
 
 #[test]
 fn a_result_for_another_folder_of_that_name_does_not_count() {
     let mut disks = disks(99);
     disks.set_folders(&instance(0), &[folder("tmp", Path::new("/a"))]);
-    let job = disks.plan(PERIOD).unwrap();
+    let job = disks.plan(PERIOD).job.unwrap();
     disks.set_folders(&instance(0), &[folder("tmp", Path::new("/b"))]);
-    let _ = disks.settle(carry_out(job, Duration::ZERO));
-    let job = disks.plan(PERIOD).unwrap();
-    let key = job.folders[0].0.clone();
-    assert_eq!(disks.found(&key), None);
+    carry_out(&mut disks, job, |_| Duration::ZERO);
+    let job = disks.plan(PERIOD).job.unwrap();
+    assert_eq!(disks.found(&key("tmp", Some(0))), None);
     disks.set_folders(&instance(0), &[]);
-    let _ = disks.settle(carry_out(job, Duration::ZERO));
-    assert_eq!(disks.found(&key), None);
-    assert!(disks.plan(PERIOD).is_none(), "nothing is left to measure");
+    carry_out(&mut disks, job, |_| Duration::ZERO);
+    assert_eq!(disks.found(&key("tmp", Some(0))), None);
+    assert!(
+        disks.plan(PERIOD).job.is_none(),
+        "nothing is left to measure"
+    );
 }
 
 #[test]
@@ -126,23 +150,74 @@ fn large_folders_wait_and_nobody_is_forgotten() {
     // Each walk takes 200 ms; 100 ms are earned per period, and 250 ms are there at the beginning.
     let mut walked = Vec::new();
     for _ in 0..12 {
-        let job = disks.plan(PERIOD).unwrap();
-        let report = carry_out(job, Duration::from_millis(200));
-        walked.push(report.found.len());
-        let _ = disks.settle(report);
+        let count = disks.plan(PERIOD).job.map_or(0, |job| {
+            carry_out(&mut disks, job, |_| Duration::from_millis(200)).0
+        });
+        walked.push(count);
     }
     assert_eq!(walked, [2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]);
-    assert!(disks.places.values().all(|place| place.round > 0));
+    assert!(disks.places.values().all(|place| place.found.is_some()));
 }
 
 #[test]
-fn a_lost_job_does_not_end_measuring() {
+fn a_job_that_was_not_started_does_not_end_measuring() {
     let mut disks = disks(0);
     disks.set_folders(&instance(0), &[folder("tmp", Path::new("/a"))]);
-    assert!(disks.plan(PERIOD).is_some());
+    assert!(disks.plan(PERIOD).job.is_some());
     disks.lose();
-    let job = disks.plan(PERIOD).unwrap();
+    let job = disks.plan(PERIOD).job.unwrap();
     assert_eq!((job.folders.len(), job.allowance), (1, Duration::MAX));
+}
+
+#[test]
+fn who_hangs_is_left_alone_until_it_answers_and_the_others_are_measured() {
+    let mut disks = disks(0);
+    disks.add_partition(&name("dead"), Path::new("/dead"));
+    disks.add_partition(&name("well"), Path::new("/well"));
+    let dead = (key("dead", None), Path::new("/dead").into());
+    let job = disks.plan(PERIOD).job.unwrap();
+    assert_eq!(job.partitions[0], dead);
+    let mut plans: Vec<_> = (0..3).map(|_| disks.plan(PERIOD)).collect();
+    let last = plans.pop().unwrap();
+    assert!(
+        plans
+            .iter()
+            .all(|plan| !plan.gives_up && plan.job.is_none())
+    );
+    let (key, path) = dead;
+    assert_eq!(
+        last.remark,
+        Some((key.clone(), path.clone(), Remark::Hangs))
+    );
+    let without = last.job.unwrap();
+    assert_eq!(
+        (without.partitions.len(), without.number),
+        (1, job.number + 1)
+    );
+    carry_out(&mut disks, without, |_| Duration::ZERO);
+    assert_eq!(disks.plan(PERIOD).job.unwrap().partitions.len(), 1);
+    disks.lose();
+    // It answers at last.
+    let found = Err(MeasureError::FileSystem(Errno::NOTCONN));
+    let answer = Progress::Found(Measurement { key, path, found });
+    assert!(disks.settle(job.number, answer).is_some());
+    assert_eq!(
+        disks.settle(job.number, Progress::Done(Duration::ZERO)),
+        None
+    );
+    assert_eq!(disks.plan(PERIOD).job.unwrap().partitions.len(), 2);
+}
+
+#[test]
+fn no_more_than_a_few_jobs_hang() {
+    let mut disks = disks(0);
+    let mut started = 0;
+    for number in 0..100 {
+        // Each time another folder, and each time it hangs.
+        disks.set_folders(&instance(number), &[folder("tmp", Path::new("/a"))]);
+        started += usize::from(disks.plan(PERIOD * 3).job.is_some());
+    }
+    assert_eq!(started, super::MAX_HUNG);
 }
 
 proptest! {
@@ -160,20 +235,13 @@ proptest! {
         }
         let mut total = Duration::ZERO;
         for round in 1..=rounds {
-            let mut job = disks.plan(PERIOD).unwrap();
-            let mut report = Report::default();
-            let allowance = std::mem::take(&mut job.allowance);
-            for (key, path) in job.folders {
-                if report.walked >= allowance {
-                    break;
-                }
-                let number = usize::try_from(key.owner.as_ref().unwrap().instance).unwrap();
-                report.walked += Duration::from_millis(walks[number]);
-                let found = Err(MeasureError::Look(Errno::IO));
-                report.found.push(Measurement { key, path, found });
+            if let Some(job) = disks.plan(PERIOD).job {
+                let each = |key: &PlaceKey| {
+                    let number = key.owner.as_ref().map_or(0, |owner| owner.instance);
+                    Duration::from_millis(walks[usize::try_from(number).unwrap()])
+                };
+                total += carry_out(&mut disks, job, each).1;
             }
-            total += report.walked;
-            let _ = disks.settle(report);
             let share = PERIOD * round / (rest + 1);
             prop_assert!(total <= share + super::BURST.max(PERIOD / (rest + 1)) + Duration::from_secs(5));
         }

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::{Engine, Outcome, Unread};
 use crate::cpu::{CpuTimes, GroupTime};
-use crate::disk::{DiskUse, Measurement, Report};
+use crate::disk::{DiskUse, Measurement, Progress};
 use crate::profile::NodeProfile;
 use crate::sample::{GroupSample, MachineSample, Reading, Sample};
 use crate::settings::MonitorSettings;
@@ -201,22 +201,16 @@ fn disks_and_traffic_are_part_of_it() {
     };
     let _ = engine.watch(watch(0, rules));
     let _ = engine.watch(watch(1, AlertRules::default()));
-    let job = engine.disks.plan(PERIOD).unwrap();
-    let places = job.partitions.into_iter().chain(job.folders);
-    let found = places.map(|(key, path)| Measurement {
-        key,
-        path,
-        found: Ok(DiskUse {
+    let job = engine.disks.plan(PERIOD).job.unwrap();
+    for (key, path) in job.partitions.into_iter().chain(job.folders) {
+        let found = Ok(DiskUse {
             used: 900,
             size: 1 << 30,
             complete: true,
-        }),
-    });
-    let report = Report {
-        found: found.collect(),
-        walked: Duration::ZERO,
-    };
-    assert_eq!(engine.disks.settle(report), []);
+        });
+        let progress = Progress::Found(Measurement { key, path, found });
+        assert_eq!(engine.disks.settle(job.number, progress), None);
+    }
     let traffic = Counted(Mutex::new(0));
     let world = World::new(2);
     world.poll_with(&mut engine, &traffic);

@@ -1,13 +1,14 @@
 //! In a machine where groups may be made at the root of every tree.
 
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use muster_api::domain::{AlertRule, AlertRules, AlertStatus, Interval, Percent};
-use muster_monitor::{ResourceUse, Snapshot};
+use muster_monitor::{MonitorSettings, ResourceUse, Snapshot};
 
-use crate::rig::{Group, MAX_DMIPS, TIME, cores, folder, with_monitor};
+use crate::rig::{Group, MAX_DMIPS, TIME, cores, folder, with_monitor, with_settings};
 
 #[track_caller]
 fn assert_within(percent: u64, reported: u64, kernel: u64, what: &str) {
@@ -221,4 +222,98 @@ fn groups_that_go_in_mid_read_are_no_reason_to_stop() {
         assert!(seen[0]);
         drop(flicker.await.unwrap());
     });
+}
+
+/// A file system in user space that nobody serves: whoever asks it anything waits.
+struct Dead {
+    folder: tempfile::TempDir,
+    device: Option<fs::File>,
+}
+
+impl Dead {
+    fn mount() -> Self {
+        // The machine's own folder of devices: elsewhere devices may not be opened.
+        let path = "/dev/fuse-of-test";
+        let made = Command::new("mknod")
+            .args([path, "c", "10", "229"])
+            .status();
+        assert!(made.unwrap().success());
+        let device = fs::File::options().read(true).write(true).open(path);
+        fs::remove_file(path).unwrap();
+        let device = device.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let options = format!(
+            "fd={},rootmode=40700,user_id=0,group_id=0",
+            device.as_raw_fd()
+        );
+        let options = std::ffi::CString::new(options).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount(
+            "dead",
+            folder.path(),
+            "fuse.dead",
+            flags,
+            options.as_c_str(),
+        )
+        .unwrap();
+        Self {
+            folder,
+            device: Some(device),
+        }
+    }
+
+    /// From now on whoever asks gets an error.
+    fn give_up(&mut self) {
+        self.device = None;
+    }
+}
+
+impl Drop for Dead {
+    fn drop(&mut self) {
+        self.give_up();
+        rustix::mount::unmount(self.folder.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "runs in a machine of the lab"]
+fn a_dead_file_system_delays_nobody() {
+    const PERIOD: Duration = Duration::from_millis(50);
+    let group = Group::new();
+    let mut dead = Dead::mount();
+    let mut settings = MonitorSettings::new(PERIOD, PERIOD).unwrap();
+    settings.disk.patience = PERIOD * 4;
+    settings.disk.rest = 0;
+    let mut end = None;
+    with_settings(settings, async |handle, _| {
+        let storage = tempfile::tempdir().unwrap();
+        let mut watch = group.watch();
+        // Measured in the order of their names.
+        watch.folders.push(folder("a-dead", dead.folder.path()));
+        watch.folders.push(folder("well", storage.path()));
+        handle.watch(watch);
+        let mut snapshots = handle.subscribe();
+        let begin = Instant::now();
+        loop {
+            let snapshot = snapshots.next().await.unwrap();
+            let [dead, well] = &snapshot.instances[0].data.partitions[..] else {
+                panic!("{snapshot:?}");
+            };
+            assert_eq!(dead.used, None);
+            assert!(snapshot.instances[0].data.ram.is_some());
+            assert!(begin.elapsed() < TIME, "the other folder is never measured");
+            if well.used.is_some() {
+                break;
+            }
+        }
+        end = Some(Instant::now());
+    });
+    // The runtime has ended although a thread still waits.
+    let end = end.unwrap();
+    assert!(
+        end.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        end.elapsed()
+    );
+    dead.give_up();
 }

@@ -18,7 +18,7 @@ const TIME: Duration = Duration::from_secs(240);
 const TESTS: &str = "/monitor-tests";
 /// Those of `inside`, one after the other, so that none is the load of another.
 const ARGUMENTS: [&str; 4] = ["inside::", "--ignored", "--test-threads=1", "--nocapture"];
-const COUNT: &str = "4 passed";
+const COUNT: &str = "5 passed";
 
 #[test]
 fn a_machine_with_v1_controllers_reports_what_the_kernel_says() {
@@ -44,6 +44,7 @@ fn a_guest_with_cgroup_v2_alone_reports_what_the_kernel_says() {
     muster_lab::require!(Tool("linux.uml"), Tool("busybox"));
     let outcome = Guest::uml()
         .share_host_tools()
+        .module("fuse")
         .host_file(std::env::current_exe().unwrap(), TESTS)
         .script(format!("{TESTS} {} >/out/log 2>&1", ARGUMENTS.join(" ")))
         .run(TIME)
