@@ -36,13 +36,14 @@ impl Bucket {
         }
     }
 
-    /// Takes one. With an empty bucket: nothing is taken, and this is how long it takes until there is one again.
-    pub(crate) fn take(&mut self, now: Duration) -> Result<(), Duration> {
+    /// Takes so many, at most a whole bucket. If there are not so many: nothing is taken, and this is how long it takes until
+    /// there are.
+    pub(crate) fn take(&mut self, count: u32, now: Duration) -> Result<(), Duration> {
         let passed = now.saturating_sub(self.filled_at);
         self.filled_at = self.filled_at.max(now);
         let filled = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
         self.level = self.level.saturating_add(filled).min(capacity(self.rate));
-        let price = price(self.rate);
+        let price = price(self.rate) * u64::from(count.min(self.rate.burst));
         if self.level >= price {
             self.level -= price;
             return Ok(());
@@ -73,15 +74,22 @@ mod tests {
             per_second: 10,
         };
         let mut bucket = Bucket::new(rate, Duration::ZERO);
-        let taken = (0..5).map(|_| bucket.take(Duration::ZERO).is_ok());
+        let taken = (0..5).map(|_| bucket.take(1, Duration::ZERO).is_ok());
         assert_eq!(
             taken.collect::<Vec<_>>(),
             [true, true, true, false, false],
             "nothing is taken out of an empty bucket"
         );
-        let wait = bucket.take(Duration::ZERO).unwrap_err();
+        let wait = bucket.take(1, Duration::ZERO).unwrap_err();
         assert_eq!(wait, Duration::from_millis(100));
-        assert_eq!(bucket.take(wait), Ok(()));
+        assert_eq!(bucket.take(1, wait), Ok(()));
+        let all = Duration::from_secs(1);
+        assert_eq!(
+            bucket.take(100, all),
+            Ok(()),
+            "more than a bucket is a bucket"
+        );
+        assert_eq!(bucket.take(2, all), Err(Duration::from_millis(200)));
     }
 
     proptest! {
@@ -90,18 +98,18 @@ mod tests {
         fn never_more_than_the_rate(
             burst in 1u32..50,
             per_second in 1u32..2000,
-            steps in prop::collection::vec(0u64..500_000_000, 1..200),
+            steps in prop::collection::vec((0u64..500_000_000, 1u32..5), 1..200),
         ) {
             let mut bucket = Bucket::new(Rate { burst, per_second }, Duration::ZERO);
             let mut now = Duration::ZERO;
             let mut taken = 0u64;
-            for step in steps {
+            for (step, count) in steps {
                 now += Duration::from_nanos(step);
-                if let Err(wait) = bucket.take(now) {
+                if let Err(wait) = bucket.take(count, now) {
                     now += wait;
-                    prop_assert_eq!(bucket.take(now), Ok(()), "after the wait there is one");
+                    prop_assert_eq!(bucket.take(count, now), Ok(()), "after the wait there are");
                 }
-                taken += 1;
+                taken += u64::from(count.min(burst));
                 let price = u128::from(1_000_000_000 / per_second);
                 let allowed = u128::from(burst) + now.as_nanos() / price;
                 prop_assert!(u128::from(taken) <= allowed, "{} of {}", taken, allowed);

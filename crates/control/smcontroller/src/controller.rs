@@ -108,6 +108,8 @@ impl SmController {
             );
             self.shared.kill.cancel();
             handlers.wait().await;
+            // Handlers that were dropped took nothing out.
+            self.shared.routes.clear();
         }
     }
 
@@ -161,8 +163,8 @@ impl SmController {
                 command: kind,
             }),
             Err(_) => {
-                let stalled = StreamRefused::Stalled { waited };
-                self.shared.refuse(&stream, Some(&node), stalled);
+                self.shared
+                    .refuse(&stream, StreamRefused::Stalled { waited });
                 Err(NodeCommandError::Stalled {
                     node,
                     command: kind,

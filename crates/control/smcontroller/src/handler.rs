@@ -56,8 +56,8 @@ impl Handler {
         };
         match hello {
             Ok(Some(info)) => self.join(*info).await,
-            Ok(None) => self.look_at_the_end(None),
-            Err(refused) => self.refuse(None, refused),
+            Ok(None) => self.look_at_the_end(),
+            Err(refused) => self.refuse(refused),
         }
     }
 
@@ -75,6 +75,7 @@ impl Handler {
         };
         let info =
             SmInfo::try_from(info).map_err(|problem| StreamRefused::InvalidInfo { problem })?;
+        self.stream.name(&info.node_id);
         match &self.stream.certified {
             Some(certified) if *certified != info.node_id => {
                 return Err(StreamRefused::OtherCertificate {
@@ -102,7 +103,7 @@ impl Handler {
         let _ = self.shared.gate.send(join).await;
         match decided.await.unwrap_or(Err(StreamRefused::Stopping)) {
             Ok(()) => self.handle(&node, info).await,
-            Err(refused) => self.refuse(Some(&node), refused),
+            Err(refused) => self.refuse(refused),
         }
         let left = GateRequest::Left {
             node,
@@ -117,26 +118,26 @@ impl Handler {
         let mut dispatch = Dispatch::new(&self.shared, node, self.stream.address);
         while let Some(message) = self.incoming.recv().await {
             if let Err(refused) = dispatch.take(message).await {
-                self.refuse(Some(node), refused);
+                self.refuse(refused);
                 // What it sent after that is not looked at.
                 break;
             }
         }
         self.shared.routes.remove(node, self.stream.id);
-        self.look_at_the_end(Some(node));
+        self.look_at_the_end();
         self.shared.receivers.disconnected(node).await;
         info!(%node, address = %self.stream.address, "a node is disconnected");
     }
 
-    fn refuse(&self, node: Option<&NodeId>, why: StreamRefused) {
-        self.shared.refuse(&self.stream, node, why);
+    fn refuse(&self, why: StreamRefused) {
+        self.shared.refuse(&self.stream, why);
     }
 
     /// A stream that broke because of what the node sent is not just a broken stream.
-    fn look_at_the_end(&self, node: Option<&NodeId>) {
+    fn look_at_the_end(&self) {
         if let Some(problem) = self.decode_problem.get() {
             let problem = problem.clone();
-            self.refuse(node, StreamRefused::Undecodable { problem });
+            self.refuse(StreamRefused::Undecodable { problem });
         }
     }
 }
@@ -152,7 +153,7 @@ async fn tell_cloud_state(shared: Arc<Shared>, stream: Arc<NodeStream>) {
             // The stream is over.
             Ok(Err(_)) => return,
             Err(_) => {
-                shared.refuse(&stream, None, StreamRefused::Stalled { waited });
+                shared.refuse(&stream, StreamRefused::Stalled { waited });
                 return;
             }
         }

@@ -20,7 +20,7 @@ pub struct Limits {
     pub late_reply: Duration,
     /// How long a stream is given to answer when another claims to be the same node.
     pub ping: Duration,
-    /// A node that takes nothing for so long, although there is something for it, is cut off.
+    /// A node for which a command waits so long, because it does not take those before it, is cut off.
     pub stall: Duration,
     /// How long [`SmController::stop`](crate::SmController::stop) waits for receivers to take what has arrived.
     pub stop: Duration,
@@ -32,7 +32,7 @@ pub struct Limits {
     pub message_bytes: usize,
     /// Digests in one request for the places of blobs.
     pub digests: usize,
-    /// Messages of one node. One that sends more is slowed down to this.
+    /// Messages of one node; a long one counts once for every 4 KiB. A node that sends more is slowed down to this.
     pub messages: Rate,
     /// Messages of one node that make no sense. A node that sends more is cut off.
     pub nonsense: Rate,
@@ -53,7 +53,8 @@ impl Default for Limits {
             ping: Duration::from_secs(1),
             stall: Duration::from_secs(5),
             stop: Duration::from_secs(3),
-            incoming: 16,
+            // A node can make the controller hold so many of its longest messages.
+            incoming: 4,
             outgoing: 16,
             message_bytes: 4 * 1024 * 1024,
             digests: 4096,

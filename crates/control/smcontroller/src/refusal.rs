@@ -56,10 +56,10 @@ pub enum StreamRefused {
         /// What is wrong with the last one.
         problem: String,
     },
-    /// The node does not read.
-    #[error("the node has not taken anything for {waited:?}")]
+    /// The node does not read, or far too slowly.
+    #[error("something has waited {waited:?} for the node to take what came before it")]
     Stalled {
-        /// How long something waited for it.
+        /// How long.
         waited: Duration,
     },
     /// The node is kept out.

@@ -86,13 +86,13 @@ impl Shared {
     }
 
     /// Ends a stream for a reason, once: the peer is told, the node is kept out if it did something, and whoever watches learns.
-    pub(crate) fn refuse(&self, stream: &NodeStream, node: Option<&NodeId>, why: StreamRefused) {
+    pub(crate) fn refuse(&self, stream: &NodeStream, why: StreamRefused) {
         if stream.end(&why) {
-            self.note(stream.address, stream.certified.as_ref().or(node), why);
+            self.note(stream.address, stream.node(), why);
         }
     }
 
-    /// The same for a stream that has ended by itself.
+    /// The same for a stream that was never begun.
     pub(crate) fn note(&self, address: SocketAddr, node: Option<&NodeId>, why: StreamRefused) {
         let kept_out = node.filter(|_| why.is_offence()).map(|node| {
             let quarantine = self.quarantine.lock();

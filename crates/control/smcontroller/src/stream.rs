@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use muster_api::domain::NodeId;
 use muster_rpc::session::Session;
@@ -21,6 +21,7 @@ pub(crate) struct NodeStream {
     /// The node that the peer's certificate names; nothing on a port without certificates.
     pub(crate) certified: Option<NodeId>,
     pub(crate) session: Session<ControllerEnd>,
+    named: OnceLock<NodeId>,
     ended: AtomicBool,
 }
 
@@ -36,8 +37,20 @@ impl NodeStream {
             address,
             certified,
             session,
+            named: OnceLock::new(),
             ended: AtomicBool::new(false),
         }
+    }
+
+    /// The peer has said which node it is.
+    pub(crate) fn name(&self, node: &NodeId) {
+        // A stream keeps its first name.
+        let _ = self.named.set(node.clone());
+    }
+
+    /// Whose stream it is, as far as that is known.
+    pub(crate) fn node(&self) -> Option<&NodeId> {
+        self.certified.as_ref().or_else(|| self.named.get())
     }
 
     /// Ends the stream. Only the first reason counts, and only then is the answer true.
@@ -69,6 +82,11 @@ impl Routes {
         if routes.get(node).is_some_and(|route| route.id == stream) {
             routes.remove(node);
         }
+    }
+
+    pub(crate) fn clear(&self) {
+        let mut routes = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        routes.clear();
     }
 
     pub(crate) fn get(&self, node: &NodeId) -> Option<Arc<NodeStream>> {

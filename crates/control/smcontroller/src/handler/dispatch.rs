@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use muster_api::domain::{Alert, InstanceStatus, NodeId, NodeMonitoring, SmInfo};
 use muster_api::servicemanager::v5 as wire;
+use prost::Message as _;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 use wire::sm_outgoing_messages::SmOutgoingMessage as Said;
@@ -14,6 +15,9 @@ use crate::protocol::name_of;
 use crate::receivers::Incident;
 use crate::refusal::StreamRefused;
 use crate::shared::Shared;
+
+/// What is longer counts as several messages: reading it takes as long.
+const COUNTS_ONCE: usize = 4096;
 
 /// The messages of one admitted stream.
 pub(super) struct Dispatch<'a> {
@@ -47,7 +51,7 @@ impl<'a> Dispatch<'a> {
         &mut self,
         message: wire::SmOutgoingMessages,
     ) -> Result<(), StreamRefused> {
-        self.keep_pace().await;
+        self.keep_pace(message.encoded_len()).await;
         let receivers = &self.shared.receivers;
         match message.sm_outgoing_message {
             Some(Said::UpdateInstancesStatus(it)) => {
@@ -76,8 +80,9 @@ impl<'a> Dispatch<'a> {
     }
 
     /// Holds a node back that sends more than it may. Meanwhile its queue fills, and then its stream does.
-    async fn keep_pace(&mut self) {
-        while let Err(wait) = self.messages.take(self.shared.now()) {
+    async fn keep_pace(&mut self, len: usize) {
+        let count = u32::try_from(1 + len / COUNTS_ONCE).unwrap_or(u32::MAX);
+        while let Err(wait) = self.messages.take(count, self.shared.now()) {
             if !std::mem::replace(&mut self.slowed, true) {
                 warn!(node = %self.node, address = %self.address, "a node sends more than is taken and is slowed down");
                 self.shared.receivers.nodes.incident(Incident::Slowed {
@@ -120,7 +125,7 @@ impl<'a> Dispatch<'a> {
     }
 
     fn nonsense(&mut self, problem: &dyn Display) -> Result<(), StreamRefused> {
-        if self.nonsense.take(self.shared.now()).is_ok() {
+        if self.nonsense.take(1, self.shared.now()).is_ok() {
             warn!(node = %self.node, %problem, "threw something away that a node said and that makes no sense");
             return Ok(());
         }

@@ -5,6 +5,7 @@
 mod blobs;
 mod chaos;
 mod commands;
+mod foreign;
 mod misbehaviour;
 mod registration;
 mod rig;

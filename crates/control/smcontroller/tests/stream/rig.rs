@@ -34,6 +34,8 @@ use wire::sm_service_client::SmServiceClient;
 
 /// For everything that takes a moment, on a machine that may be busy.
 pub(crate) const TIME: Duration = Duration::from_secs(20);
+/// What receivers got and a test has not looked at.
+const EVENTS: usize = 64 * 1024;
 const SYSTEM: &str = "system-1";
 
 /// Limits at which a test does not take long.
@@ -81,24 +83,31 @@ impl Event {
 /// All receivers in one. Messages of `held` nodes are not taken until they are let go.
 #[derive(Debug)]
 struct Recorder {
-    events: mpsc::UnboundedSender<Event>,
+    events: mpsc::Sender<Event>,
     held: watch::Receiver<Vec<String>>,
 }
 
 impl Recorder {
+    fn put(&self, event: Event) {
+        // Nobody reads any more when a test is over.
+        if let Err(mpsc::error::TrySendError::Full(event)) = self.events.try_send(event) {
+            panic!("a test that does not read: {event:?}");
+        }
+    }
+
     fn note(&self, event: Event) -> Taken<'_> {
-        let _ = self.events.send(event);
+        self.put(event);
         Box::pin(async {})
     }
 
     fn take(&self, node: &NodeId, event: Event) -> Taken<'_> {
         let (node, mut held) = (node.to_string(), self.held.clone());
         if held.borrow().contains(&node) {
-            let _ = self.events.send(Event::Held(node.clone()));
+            self.put(Event::Held(node.clone()));
         }
         Box::pin(async move {
             let _ = held.wait_for(|held| !held.contains(&node)).await;
-            let _ = self.events.send(event);
+            self.put(event);
         })
     }
 }
@@ -126,7 +135,7 @@ impl NodeReceiver for Recorder {
     }
 
     fn incident(&self, incident: Incident) {
-        let _ = self.events.send(Event::Incident(incident));
+        self.put(Event::Incident(incident));
     }
 }
 
@@ -236,7 +245,7 @@ pub(crate) struct Site {
     pub(crate) folder: TempDir,
     pub(crate) gate: tokio::task::JoinHandle<()>,
     hold: watch::Sender<Vec<String>>,
-    events: mpsc::UnboundedReceiver<Event>,
+    events: mpsc::Receiver<Event>,
     port: Port,
 }
 
@@ -270,7 +279,7 @@ impl Site {
             Port::Insecure => ServerTls::insecure(why(), ServerOptions::default()),
         };
         let (cloud, cloud_state) = watch::channel(ConnectionState::Disconnected);
-        let (events_in, events) = mpsc::unbounded_channel();
+        let (events_in, events) = mpsc::channel(EVENTS);
         let (hold, held) = watch::channel(Vec::new());
         let recorder = Arc::new(Recorder {
             events: events_in,
