@@ -94,3 +94,6 @@ impl Account {
             || monthly.is_some_and(|limit| self.this_month.bytes >= limit)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -136,3 +136,6 @@ fn write(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

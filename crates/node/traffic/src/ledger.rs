@@ -256,3 +256,6 @@ fn meter(instance: InstanceId, metered: &Metered) -> Meter {
         upload_blocked: metered.blocked.1,
     }
 }
+
+#[cfg(test)]
+mod tests;

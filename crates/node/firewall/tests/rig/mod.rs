@@ -19,9 +19,9 @@ use std::time::Duration;
 use muster_firewall::{Firewall, InstanceId, InstancePolicy, LinkName, NetworkPolicy};
 use muster_lab::net::{Host, Net};
 
-pub const NODE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
-pub const OUTSIDE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
-pub const INSTANCES: [(&str, &str, Ipv4Addr); 5] = [
+pub(crate) const NODE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
+pub(crate) const OUTSIDE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
+pub(crate) const INSTANCES: [(&str, &str, Ipv4Addr); 5] = [
     ("a", "br1", Ipv4Addr::new(172, 20, 0, 2)),
     ("b", "br1", Ipv4Addr::new(172, 20, 0, 3)),
     ("e", "br1", Ipv4Addr::new(172, 20, 0, 4)),
@@ -33,14 +33,14 @@ pub const INSTANCES: [(&str, &str, Ipv4Addr); 5] = [
 const PATIENCE: Duration = Duration::from_millis(1500);
 const TURN: Duration = Duration::from_millis(20);
 
-pub struct Rig {
+pub(crate) struct Rig {
     net: Net,
     _lock: tempfile::TempDir,
     lock: std::path::PathBuf,
 }
 
 impl Rig {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let names = ["node", "outside", "a", "b", "e", "stranger", "c"];
         let net = Net::new(&names).expect("a network");
         let lock_dir = tempfile::tempdir().expect("a folder");
@@ -94,17 +94,17 @@ impl Rig {
         }
     }
 
-    pub fn host(&self, name: &str) -> &Host {
+    pub(crate) fn host(&self, name: &str) -> &Host {
         self.net.host(name)
     }
 
     /// Runs `ip -batch` on a host.
-    pub fn ip(&self, host: &str, commands: &str) {
+    pub(crate) fn ip(&self, host: &str, commands: &str) {
         self.tool(host, &["ip", "-batch", "-"], commands);
     }
 
     /// Runs a program on a host, and answers its output.
-    pub fn tool(&self, host: &str, words: &[&str], input: &str) -> String {
+    pub(crate) fn tool(&self, host: &str, words: &[&str], input: &str) -> String {
         let mut child = self
             .host(host)
             .command(words[0])
@@ -129,7 +129,7 @@ impl Rig {
     }
 
     /// Calls the firewall on the node.
-    pub fn on_node<T: Send>(
+    pub(crate) fn on_node<T: Send>(
         &self,
         firewall: &Firewall,
         work: impl FnOnce(&Firewall) -> T + Send,
@@ -141,20 +141,20 @@ impl Rig {
     }
 }
 
-pub fn network(bridge: &str) -> NetworkPolicy {
+pub(crate) fn network(bridge: &str) -> NetworkPolicy {
     let third = if bridge == "br1" { 20 } else { 21 };
     let subnet = format!("172.{third}.0.0/24").parse().expect("a subnet");
     let node = Ipv4Addr::new(172, third, 0, 1);
     NetworkPolicy::new(LinkName::new(bridge).expect("a name"), subnet, node).expect("a network")
 }
 
-pub fn address(name: &str) -> Ipv4Addr {
+pub(crate) fn address(name: &str) -> Ipv4Addr {
     let found = INSTANCES.iter().find(|(known, _, _)| *known == name);
     found.expect("an instance").2
 }
 
 /// The strictest policy of one of [`INSTANCES`].
-pub fn policy(name: &str) -> InstancePolicy {
+pub(crate) fn policy(name: &str) -> InstancePolicy {
     let bridge = if address(name).octets()[1] == 20 {
         "br1"
     } else {
@@ -165,14 +165,14 @@ pub fn policy(name: &str) -> InstancePolicy {
 }
 
 /// Servers on a host that tell everyone who they are taken for.
-pub struct Servers {
+pub(crate) struct Servers {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Servers {
     /// On every address of the host, by TCP and UDP.
-    pub fn start(host: &Host, ports: &[u16]) -> Self {
+    pub(crate) fn start(host: &Host, ports: &[u16]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         for port in ports.iter().copied() {
@@ -222,7 +222,7 @@ impl Drop for Servers {
 }
 
 /// Asks a server by TCP; answers whom it took the asker for.
-pub fn tcp(from: &Host, to: Ipv4Addr, port: u16) -> Option<String> {
+pub(crate) fn tcp(from: &Host, to: Ipv4Addr, port: u16) -> Option<String> {
     let ask = || {
         let mut stream = TcpStream::connect_timeout(&(to, port).into(), PATIENCE).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -234,7 +234,7 @@ pub fn tcp(from: &Host, to: Ipv4Addr, port: u16) -> Option<String> {
 }
 
 /// Asks a server by UDP; answers whom it took the asker for.
-pub fn udp(from: &Host, to: Ipv4Addr, port: u16) -> Option<String> {
+pub(crate) fn udp(from: &Host, to: Ipv4Addr, port: u16) -> Option<String> {
     let ask = || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
         socket.connect((to, port)).ok()?;
