@@ -282,17 +282,21 @@ impl From<NetworksGone> for SeamError {
 
 impl From<AttachError> for SeamError {
     fn from(error: AttachError) -> Self {
-        let code = match &error {
-            AttachError::UnknownNetwork { .. } => AosCode::NotFound,
-            AttachError::AddressTaken { .. } => AosCode::AlreadyExists,
-            AttachError::Plan { .. } => AosCode::InvalidArgument,
+        let (code, will_pass) = match &error {
+            // The controller's list of networks may be on its way.
+            AttachError::UnknownNetwork { .. } => (AosCode::NotFound, true),
+            AttachError::AddressTaken { .. } => (AosCode::AlreadyExists, true),
+            AttachError::Plan { .. } => (AosCode::InvalidArgument, false),
             AttachError::Network { .. }
             | AttachError::Store { .. }
             | AttachError::Leftover { .. }
             | AttachError::Namespace { .. }
-            | AttachError::Plugins { .. } => AosCode::Failed,
+            | AttachError::Plugins { .. } => (AosCode::Failed, false),
         };
-        Self::new(code, error)
+        Self {
+            will_pass,
+            ..Self::new(code, error)
+        }
     }
 }
 

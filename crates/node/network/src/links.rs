@@ -164,15 +164,16 @@ fn vlan_steps(wanted: &Wanted<'_>, links: &Links, steps: &mut Vec<LinkStep>) {
     });
 }
 
-/// The links of a network, and those that were: what has its node address, or a route of ours into its subnet.
-fn others<'a>(
-    network: &'a NodeNetwork,
-    links: &'a Links,
-) -> impl Iterator<Item = (LinkName, &'a Link)> {
-    let known = links
+/// Links that will still be there after these steps.
+fn staying<'a>(links: &'a Links, steps: &[LinkStep]) -> Vec<(LinkName, &'a Link)> {
+    let goes = |name: &LinkName| {
+        let removes = |step: &LinkStep| matches!(step, LinkStep::Remove(it) if it == name);
+        steps.iter().any(removes)
+    };
+    let named = links
         .iter()
-        .filter(move |(name, _)| **name != vlan_name(&network.id).as_str());
-    known.filter_map(|(name, link)| Some((LinkName::new(name).ok()?, link)))
+        .filter_map(|(name, link)| Some((LinkName::new(name).ok()?, link)));
+    named.filter(|(name, _)| !goes(name)).collect()
 }
 
 fn address_steps(
@@ -188,12 +189,17 @@ fn address_steps(
         Some(_) => own,
         None => (network.address, network.subnet.prefix_length()),
     };
-    for (name, link) in others(network, links) {
-        let is_bridge = name == *bridge;
-        let stale = link.addresses.iter().filter(|it| match is_bridge {
-            true => **it != of_bridge && !is_kernels(it.0),
-            false => **it == own && uplink != Some(&name),
-        });
+    for (name, link) in staying(links, steps) {
+        let expected = if name == *bridge {
+            Some(of_bridge)
+        } else {
+            uplink.filter(|it| **it == name).map(|_| own)
+        };
+        let is_ours = name == *bridge || name == vlan_name(&network.id);
+        let stale = link
+            .addresses
+            .iter()
+            .filter(|it| Some(**it) != expected && (**it == own || is_ours && !is_kernels(it.0)));
         steps.extend(
             stale.map(|(address, length)| LinkStep::RemoveAddress(name.clone(), *address, *length)),
         );
@@ -223,7 +229,7 @@ fn route_steps(
         let instances = wanted.instances.iter();
         routes.extend(instances.map(|it| (bridge, (*it, host_length(*it)))));
     }
-    for (link, to) in routes_into(network, links) {
+    for (link, to) in routes_into(network, &staying(links, steps)) {
         if !routes.contains(&(&link, to)) {
             steps.push(LinkStep::RemoveRoute { link, to });
         }
@@ -242,13 +248,13 @@ fn route_steps(
     }
 }
 
-/// Routes of ours that lead into the network's subnet. Those by its tagged link go with it when it is made anew.
-fn routes_into(network: &NodeNetwork, links: &Links) -> Vec<(LinkName, Destination)> {
-    let within =
-        |to: &Destination| contains(network.subnet, to.0) && to.1 >= network.subnet.prefix_length();
-    let routes = others(network, links).flat_map(|(name, link)| {
-        let routes = link.routes.iter().filter(move |to| within(to));
-        routes.map(move |to| (name.clone(), *to))
+/// Routes of ours that lead into the network's subnet.
+fn routes_into(network: &NodeNetwork, links: &[(LinkName, &Link)]) -> Vec<(LinkName, Destination)> {
+    let (subnet, length) = (network.subnet, network.subnet.prefix_length());
+    let within = move |to: &Destination| contains(subnet, to.0) && to.1 >= length;
+    let routes = links.iter().flat_map(|(name, link)| {
+        let routes = link.routes.iter().copied().filter(within);
+        routes.map(move |to| (name.clone(), to))
     });
     routes.collect()
 }
@@ -256,20 +262,18 @@ fn routes_into(network: &NodeNetwork, links: &Links) -> Vec<(LinkName, Destinati
 /// What takes all of a network away: with a link go its addresses and routes.
 pub(crate) fn steps_to_remove(network: &NodeNetwork, links: &Links) -> Vec<LinkStep> {
     let own = (network.address, host_length(network.address));
-    let bridge = network.bridge();
-    let mut steps: Vec<LinkStep> = Vec::new();
-    let routes = routes_into(network, links)
-        .into_iter()
-        .filter(|(link, _)| *link != bridge);
-    steps.extend(routes.map(|(link, to)| LinkStep::RemoveRoute { link, to }));
-    let whole = others(network, links)
-        .filter(|(name, link)| *name != bridge && link.addresses.contains(&own));
-    steps.extend(whole.map(|(name, _)| LinkStep::RemoveAddress(name, own.0, own.1)));
-    let of_its_own = [vlan_name(&network.id), bridge];
+    let of_its_own = [vlan_name(&network.id), network.bridge()];
     let there = of_its_own
         .into_iter()
         .filter(|name| links.contains_key(name.as_str()));
-    steps.extend(there.map(LinkStep::Remove));
+    let mut steps: Vec<LinkStep> = there.map(LinkStep::Remove).collect();
+    let others = staying(links, &steps);
+    let routes = routes_into(network, &others).into_iter();
+    steps.extend(routes.map(|(link, to)| LinkStep::RemoveRoute { link, to }));
+    let had = others
+        .into_iter()
+        .filter(|(_, link)| link.addresses.contains(&own));
+    steps.extend(had.map(|(name, _)| LinkStep::RemoveAddress(name, own.0, own.1)));
     steps
 }
 

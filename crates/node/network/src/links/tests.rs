@@ -269,6 +269,12 @@ proptest! {
         prop_assert!(bridge.up);
         let out = [None, Some("eth2"), Some(names[1].as_str())][usize::from(which)];
         prop_assert_eq!(ways(&([10, 1, 0, 0].into(), 16)), out.into_iter().collect::<Vec<_>>());
+        if let Some(uplink) = out {
+            prop_assert!(links[uplink].addresses.contains(&(network.address, 32)) && links[uplink].up);
+        }
+        if let Some(tagged) = links.get(&names[1]) {
+            prop_assert_eq!(&tagged.addresses, &[(network.address, 32)]);
+        }
         prop_assert_eq!(&bridge.addresses, &[(network.address, if out.is_some() { 32 } else { 16 })]);
         for it in 5_u8..9 {
             let known = out.is_some() && instances.contains(&[10, 1, 0, it].into());
