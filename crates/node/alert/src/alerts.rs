@@ -1,6 +1,5 @@
 //! The task that keeps alerts.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +12,7 @@ use muster_telemetry::{CancellationToken, ErrorChain};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::database::{self, Change, JournalChange};
+use crate::database::{self, Change, JournalChange, JournalPlace};
 use crate::faults;
 use crate::instances::InstanceUnits;
 use crate::journal::{JournalSettingsError, JournalSource, Rules};
@@ -72,7 +71,7 @@ pub struct Alerts {
     merger: Merger,
     begin: Instant,
     told_lost: u64,
-    place: Option<(BTreeMap<muster_journal::Id128, database::Place>, Vec<u8>)>,
+    place: Option<JournalPlace>,
     handle: AlertHandle,
     raised: mpsc::Receiver<Alert>,
     find: mpsc::Sender<Found>,

@@ -61,6 +61,14 @@ pub(crate) struct JournalChange {
     pub(crate) recent: Vec<u8>,
 }
 
+/// How far the journal was read when the last process ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct JournalPlace {
+    pub(crate) places: BTreeMap<Id128, Place>,
+    /// Entries that became alerts lately.
+    pub(crate) recent: Vec<u8>,
+}
+
 /// What one transaction writes.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
@@ -157,9 +165,7 @@ pub(crate) fn floods(db: &Connection) -> rusqlite::Result<BTreeMap<Key, Repeats>
 }
 
 /// How far the journal was read when the last process ended; none if nobody ever did.
-pub(crate) fn journal(
-    db: &Connection,
-) -> rusqlite::Result<Option<(BTreeMap<Id128, Place>, Vec<u8>)>> {
+pub(crate) fn journal(db: &Connection) -> rusqlite::Result<Option<JournalPlace>> {
     let Some(recent) = get(db, RECENT)? else {
         return Ok(None);
     };
@@ -175,7 +181,7 @@ pub(crate) fn journal(
             places.insert(source, place);
         }
     }
-    Ok(Some((places, recent)))
+    Ok(Some(JournalPlace { places, recent }))
 }
 
 pub(crate) fn encode(alert: &Alert) -> Vec<u8> {

@@ -4,14 +4,12 @@ mod progress;
 mod reader;
 mod rules;
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_journal::Id128;
 use muster_telemetry::CancellationToken;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -24,7 +22,7 @@ pub use self::rules::{FILTER_BYTES_MAX, FILTERS_MAX, JournalSettingsError};
 use self::reader::{Look, Reader};
 pub(crate) use self::rules::Rules;
 use crate::alerts::Found;
-use crate::database::{JournalChange, Place};
+use crate::database::{JournalChange, JournalPlace};
 use crate::faults;
 use crate::instances::InstanceUnits;
 
@@ -47,7 +45,7 @@ impl JournalSource {
         dirs: Vec<PathBuf>,
         rules: Rules,
         units: Arc<dyn InstanceUnits>,
-        place: Option<(BTreeMap<Id128, Place>, Vec<u8>)>,
+        place: Option<JournalPlace>,
         find: mpsc::Sender<Found>,
     ) -> Self {
         Self {

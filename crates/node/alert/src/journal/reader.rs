@@ -1,6 +1,5 @@
 //! The one who reads: opens, looks, opens again. Blocks, so it works on a thread that may.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -8,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_api::domain::Alert;
-use muster_journal::{Change, Id128, Journal, OpenDirError, ReadError, WatchError};
+use muster_journal::{Change, Journal, OpenDirError, ReadError, WatchError};
 use muster_telemetry::ErrorChain;
 
 use super::progress::{FileFacts, Known, Progress};
 use super::rules::{Record, Rules};
 use crate::alerts::now_system;
-use crate::database::{JournalChange, Place};
+use crate::database::{JournalChange, JournalPlace};
 use crate::instances::InstanceUnits;
 
 /// Alerts of one look, at most.
@@ -75,15 +74,15 @@ impl Reader {
         dirs: Vec<PathBuf>,
         rules: Rules,
         units: Arc<dyn InstanceUnits>,
-        place: Option<(BTreeMap<Id128, Place>, Vec<u8>)>,
+        place: Option<JournalPlace>,
     ) -> Self {
         let has_begun = place.is_some();
-        let (places, recent) = place.unwrap_or_default();
+        let place = place.unwrap_or_default();
         Self {
             dirs,
             rules,
             units,
-            progress: Progress::new(places, &recent),
+            progress: Progress::new(place.places, &place.recent),
             has_begun,
             opened: None,
             is_failing: false,
