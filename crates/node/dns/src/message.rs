@@ -316,3 +316,6 @@ pub(crate) fn matches(answer: &[u8], id: u16, question: &[u8]) -> Match {
 pub(crate) fn is_truncated(answer: &[u8]) -> bool {
     answer.get(2).is_some_and(|flags| flags & TRUNCATED != 0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -162,3 +162,6 @@ pub(crate) fn decide<'a>(
     }
     Decision::Forward(query)
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,3 +130,6 @@ fn counted(line: &str) -> Option<(u64, &str)> {
     let (counts, rule) = line.strip_prefix('[')?.split_once("] -A ")?;
     Some((counts.split_once(':')?.1.parse().ok()?, rule))
 }
+
+#[cfg(test)]
+mod tests;

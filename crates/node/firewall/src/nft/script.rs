@@ -147,16 +147,7 @@ pub(super) fn changes(installed: &Installed, changes: &[Change]) -> String {
     if !installed.founded {
         script.found();
     }
-    for change in changes {
-        match change {
-            Change::PutNetwork(network) => script.put_network(network),
-            Change::RemoveNetwork(bridge) => script.remove_network(bridge),
-            Change::PutInstance(policy) => script.put_instance(policy),
-            Change::RemoveInstance(instance) => script.remove_instance(instance),
-            Change::PutMeter(meter) => script.put_meter(meter),
-            Change::RemoveMeter(instance) => script.remove_meter(instance),
-        }
-    }
+    changes.iter().for_each(|change| script.make(change));
     script.text
 }
 
@@ -167,6 +158,17 @@ struct Script {
 }
 
 impl Script {
+    fn make(&mut self, change: &Change) {
+        match change {
+            Change::PutNetwork(network) => self.put_network(network),
+            Change::RemoveNetwork(bridge) => self.remove_network(bridge),
+            Change::PutInstance(policy) => self.put_instance(policy),
+            Change::RemoveInstance(instance) => self.remove_instance(instance),
+            Change::PutMeter(meter) => self.put_meter(meter),
+            Change::RemoveMeter(instance) => self.remove_meter(instance),
+        }
+    }
+
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = self.text.write_fmt(line);
@@ -382,3 +384,6 @@ fn render(rule: &Rule, peer: &str, permit: &str) -> String {
     };
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,3 +114,6 @@ pub(super) fn counters(listing: &str) -> Result<Counters, ReadStateError> {
     }
     Ok(counters)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! What rules do to real packets, with every backend.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 #[path = "../rig/mod.rs"]
 mod rig;
 

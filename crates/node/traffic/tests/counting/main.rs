@@ -1,5 +1,7 @@
 //! Real traffic, counted and stopped, with every backend.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 #[path = "../../../firewall/tests/rig/mod.rs"]
 mod rig;
 
