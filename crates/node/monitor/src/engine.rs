@@ -193,6 +193,17 @@ impl Engine {
         changes.map(node_alert).collect()
     }
 
+    /// Nothing is watched any more.
+    #[must_use]
+    pub(crate) fn end(&mut self) -> Vec<AlertKind> {
+        let mut alerts = self.set_node_rules(&AlertRules::default());
+        let idents: Vec<InstanceIdent> = self.instances.keys().cloned().collect();
+        for ident in idents {
+            alerts.extend(self.unwatch(&ident));
+        }
+        alerts
+    }
+
     /// The groups to read, in the order that [`step`](Self::step) expects.
     pub(crate) fn groups(&self) -> Vec<Option<CgroupPath>> {
         let instances = self.instances.values();

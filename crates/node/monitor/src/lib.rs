@@ -32,8 +32,8 @@
 //! # Alerts
 //! [`rules`](AlertRules) are checked against every instant value, not against averages: raised when at or above the maximum for
 //! the rule's whole duration, repeated every such duration while at or above the minimum, fallen when below the minimum for the
-//! duration. A rule that changes or goes, and an instance that goes, end an open alert with a fall. Each change is given to the
-//! [`AlertSink`].
+//! duration. A rule that changes or goes, an instance that goes, and the end of the monitor end an open alert with a fall. Each
+//! change is given to the [`AlertSink`].
 //!
 //! # Tasks
 //! | who | input | output |
@@ -53,7 +53,7 @@
 //!
 //! # Deliberately absent
 //! Limits are not enforced here, traffic is not counted here, and nothing is kept over a restart: averages begin anew, and an
-//! alert whose cause persists is raised again.
+//! alert whose cause persists is raised again. A process that is killed has no time to let its alerts fall.
 
 #![forbid(unsafe_code)]
 

@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::{info, warn};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::disk::{Job, MeasureError, PlaceRemark, Progress, Remark};
 use crate::engine::{Engine, Unread};
 use crate::handle::{Counts, Inbox, MonitorHandle, Published};
@@ -72,7 +72,7 @@ impl Monitor {
         (handle, monitor)
     }
 
-    /// Measures for ever. Dropping the future ends it; alerts that are open then stay open.
+    /// Measures for ever. Dropping the future ends it, and alerts that are open then fall, since nobody would tell their end.
     pub async fn run(mut self) {
         let not_counted = self.sampler.not_counted().join(", ");
         if !not_counted.is_empty() {
@@ -113,8 +113,9 @@ impl Monitor {
     async fn poll(&mut self) {
         // So that an instance that has just come is in this snapshot.
         self.take_wishes();
-        let now = self.now();
-        let elapsed = self.engine.begin(self.clock.now().steady);
+        let moment = self.clock.now();
+        let now = timestamp(moment);
+        let elapsed = self.engine.begin(moment.steady);
         let measures_disks = self.measure_disks(elapsed);
         let (sampler, clock, groups) = (
             self.sampler.clone(),
@@ -185,17 +186,22 @@ impl Monitor {
     }
 
     fn now(&self) -> Timestamp {
-        let epoch = || Timestamp::try_from(SystemTime::UNIX_EPOCH);
-        // Only a clock that nobody could have set so is out of range.
-        Timestamp::try_from(self.clock.now().wall)
-            .or_else(|_| epoch())
-            .expect("1970 is in range")
+        timestamp(self.clock.now())
     }
+}
+
+fn timestamp(moment: Moment) -> Timestamp {
+    // Only a clock that nobody could have set so is out of range.
+    Timestamp::try_from(moment.wall)
+        .or_else(|_| Timestamp::try_from(SystemTime::UNIX_EPOCH))
+        .expect("1970 is in range")
 }
 
 impl Drop for Monitor {
     fn drop(&mut self) {
         self.inbox.close();
+        let fallen = self.engine.end();
+        self.raise(fallen, self.now());
     }
 }
 

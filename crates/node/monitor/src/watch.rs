@@ -23,8 +23,8 @@ pub struct InstanceWatch {
     pub ident: InstanceIdent,
     /// What runs it.
     pub runtime_id: Option<RuntimeId>,
-    /// Its group, from the root of any tree. Groups below are part of it, so this is best its unit's. Without one, processors,
-    /// memory and processes are not measured.
+    /// Its group, from the root of any tree. Groups below are part of it, so this is best its unit's: with v1, a group below
+    /// need not be in every tree. Without one, processors, memory and processes are not measured.
     pub cgroup: Option<CgroupPath>,
     /// Its folders.
     pub folders: Vec<WatchedFolder>,

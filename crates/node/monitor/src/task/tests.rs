@@ -139,7 +139,13 @@ async fn polls_and_alerts_keep_their_times() {
     sleep(PERIOD / 4).await;
     assert_eq!(rig.alerts.take(), [(65, AlertStatus::Fall)]);
     assert!(rig.handle.average().unwrap().node.ram > 1);
+    // The end of the monitor is the end of its alerts.
+    rig.handle.set_node_rules(always(0));
+    sleep(PERIOD / 2).await;
+    assert_eq!(rig.alerts.take(), [(70, AlertStatus::Raise)]);
     rig.task.abort();
+    assert!(rig.task.await.unwrap_err().is_cancelled());
+    assert_eq!(rig.alerts.take(), [(72, AlertStatus::Fall)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use muster_api::domain::{
     Alert, AlertKind, AlertRules, AlertStatus, InstanceIdent, ItemId, ItemType, PartitionName,
@@ -212,9 +212,9 @@ pub(crate) fn folder(name: &str, path: &Path) -> WatchedFolder {
     }
 }
 
-/// Hands on when which alert came.
+/// Hands on which alert is of which poll.
 #[derive(Debug)]
-struct Told(mpsc::Sender<(Instant, AlertStatus)>);
+struct Told(mpsc::Sender<(SystemTime, AlertStatus)>);
 
 impl AlertSink for Told {
     fn raise(&self, alert: Alert) {
@@ -222,11 +222,11 @@ impl AlertSink for Told {
             panic!("{alert:?}");
         };
         // At the end of a test nobody may be there any more.
-        let _ = self.0.try_send((Instant::now(), status));
+        let _ = self.0.try_send((alert.timestamp.into(), status));
     }
 }
 
-pub(crate) type Alerts = mpsc::Receiver<(Instant, AlertStatus)>;
+pub(crate) type Alerts = mpsc::Receiver<(SystemTime, AlertStatus)>;
 
 pub(crate) fn cores() -> NonZeroU64 {
     std::thread::available_parallelism()
