@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -120,7 +121,12 @@ impl Call<'_> {
     async fn prepare_input(&self) -> Result<File, PluginFault> {
         let open = || {
             let mut options = OpenOptions::new();
-            options.create(true).truncate(false).read(true).write(true);
+            options
+                .create(true)
+                .truncate(false)
+                .read(true)
+                .write(true)
+                .mode(0o600);
             options.open(self.input_file)
         };
         let mut file = open().map_err(PluginFault::Follow)?;

@@ -24,6 +24,8 @@ use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily as SocketFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
+use sha2::{Digest as _, Sha256};
+
 use crate::links::{Destination, Link, LinkKind, LinkStep, Links};
 use crate::settings::LinkName;
 
@@ -269,10 +271,10 @@ fn change(step: &LinkStep) -> io::Result<()> {
                 InfoBridge::ForwardDelay(0),
                 InfoBridge::StpState(0.into()),
             ]);
-            let message = new_link(
-                name,
-                vec![LinkInfo::Kind(InfoKind::Bridge), LinkInfo::Data(data)],
-            );
+            let info = vec![LinkInfo::Kind(InfoKind::Bridge), LinkInfo::Data(data)];
+            let mut message = new_link(name, info);
+            let address = LinkAttribute::Address(hardware_address(name).to_vec());
+            message.attributes.push(address);
             socket.change(RouteNetlinkMessage::NewLink(message), new)
         }
         LinkStep::MakeVlan { name, parent, tag } => {
@@ -323,6 +325,17 @@ fn new_link(name: &LinkName, info: Vec<LinkInfo>) -> LinkMessage {
         .push(LinkAttribute::IfName(name.to_string()));
     message.attributes.push(LinkAttribute::LinkInfo(info));
     message
+}
+
+/// Without one of its own a bridge has that of some port, and with that port it goes: instances would then talk to nobody
+/// until they notice.
+fn hardware_address(name: &LinkName) -> [u8; 6] {
+    let digest = Sha256::digest(name.as_str());
+    let mut address = [0; 6];
+    address.copy_from_slice(&digest[..6]);
+    // Given by an administrator, and of one link.
+    address[0] = address[0] & 0xfc | 0x02;
+    address
 }
 
 fn of_link(name: &LinkName) -> io::Result<LinkMessage> {

@@ -23,10 +23,8 @@ fn instances_that_come_and_go_leave_nothing() {
         drop(node.attach(&instance));
         node.detach("web");
     }
-    assert_eq!(
-        node.facts().replace("/run/muster/netns\n", ""),
-        networks.replace("/run/muster/netns\n", "")
-    );
+    node.facts().assert_same(&networks, "after the last cycle");
     node.update(json!([])).unwrap();
-    assert_eq!(node.facts_without_foundations(), before);
+    node.facts_without_foundations()
+        .assert_same(&before, "after the networks");
 }

@@ -55,10 +55,11 @@ fn killed_anywhere(points: &[Point], nth: u64) {
         node.start_with(command);
         node.answer().unwrap();
         live_through(&mut node);
-        assert_eq!(node.facts(), expected, "{}", trial.point());
+        node.facts().assert_same(&expected, trial.point().name());
         node.ask(&json!({"detach": "web"})).unwrap();
         node.ask(&json!({"update": []})).unwrap();
-        assert_eq!(node.facts_without_foundations(), empty, "{}", trial.point());
+        node.facts_without_foundations()
+            .assert_same(&empty, trial.point().name());
     });
 }
 

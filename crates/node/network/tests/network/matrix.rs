@@ -131,7 +131,8 @@ fn every_pair_of_instances_reaches_what_it_may_and_nothing_else() {
         node.detach(name);
     }
     node.update(json!([])).unwrap();
-    assert_eq!(node.facts_without_foundations(), before);
+    node.facts_without_foundations()
+        .assert_same(&before, "after the teardown");
 }
 
 /// The outside sees the node's address, and reaches nobody.

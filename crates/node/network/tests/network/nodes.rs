@@ -4,7 +4,7 @@ use muster_lab::net::Net;
 use muster_lab::require;
 use serde_json::{Value, json};
 
-use crate::rig::{Instance, Node};
+use crate::rig::{Facts, Instance, Node};
 use crate::wire::{PATIENCE, Protocol, SILENCE, reach, serve};
 
 fn list(last: u8) -> Value {
@@ -50,7 +50,7 @@ fn instances_of_one_network_reach_each_other_across_nodes() {
     let mut nodes: Vec<Node> = (names.iter())
         .map(|name| Node::new(net.host(name), &["untagged=front@eth0"]))
         .collect();
-    let before: Vec<String> = nodes.iter().map(Node::facts).collect();
+    let before: Vec<Facts> = nodes.iter().map(Node::facts).collect();
     let mut instances = Vec::new();
     for (last, node) in (1..).zip(&mut nodes) {
         node.start();
@@ -86,7 +86,8 @@ fn instances_of_one_network_reach_each_other_across_nodes() {
     for (node, before) in nodes.iter_mut().zip(&before) {
         node.ask(&json!({"keep": []})).unwrap();
         node.update(json!([])).unwrap();
-        assert_eq!(node.facts_without_foundations(), *before);
+        node.facts_without_foundations()
+            .assert_same(before, "after the teardown");
     }
 }
 

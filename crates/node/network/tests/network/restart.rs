@@ -39,7 +39,7 @@ fn what_runs_is_adopted_and_what_has_vanished_is_removed() {
     node.start();
     node.ask(&json!({"keep": ["web", "app", "db"]})).unwrap();
     talk();
-    assert_eq!(node.facts(), both);
+    node.facts().assert_same(&both, "adopted");
     let server = "172.17.0.1".parse().unwrap();
     assert_eq!(look_up(&web, server, "lab.app"), Some(vec![app.address]));
 
@@ -48,7 +48,7 @@ fn what_runs_is_adopted_and_what_has_vanished_is_removed() {
     node.sh("nft flush ruleset");
     node.start();
     node.ask(&json!({"keep": ["web", "app", "db"]})).unwrap();
-    assert_eq!(node.facts(), both);
+    node.facts().assert_same(&both, "with rules restored");
     assert!(reach(&web, (app.address, 8080), Protocol::Tcp, PATIENCE).is_some());
     assert_eq!(
         reach(&db, (app.address, 8080), Protocol::Tcp, SILENCE),
@@ -57,12 +57,12 @@ fn what_runs_is_adopted_and_what_has_vanished_is_removed() {
 
     // The same again changes nothing.
     node.attach(&member("web", "front", 2));
-    assert_eq!(node.facts(), both);
+    node.facts().assert_same(&both, "attached again");
 
     node.kill();
     node.start();
     node.ask(&json!({"keep": ["web"]})).unwrap();
-    assert_eq!(node.facts(), alone);
+    node.facts().assert_same(&alone, "with one left");
     assert_eq!(look_up(&web, server, "lab.app"), None);
 }
 
@@ -87,7 +87,7 @@ fn after_a_reboot_everything_is_made_anew() {
     let (web, app) = (node.attach(&web), node.attach(&app));
     serve(&app, &[8080]);
     assert!(reach(&web, (app.address, 8080), Protocol::Udp, PATIENCE).is_some());
-    assert_eq!(node.facts(), running);
+    node.facts().assert_same(&running, "after a reboot");
 }
 
 #[test]
@@ -105,7 +105,8 @@ fn a_lost_database_leaves_no_orphans() {
     node.lose_database();
     node.start();
     node.ask(&json!({"keep": []})).unwrap();
-    assert_eq!(node.facts_without_foundations(), before);
+    node.facts_without_foundations()
+        .assert_same(&before, "after the loss");
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn a_network_that_nobody_wants_goes_with_its_last_instance() {
     let with_both = node.facts();
     node.update(json!([])).unwrap();
     let with_front = node.facts();
-    assert_ne!(with_front, with_both);
+    assert!(with_front != with_both);
     let server = "172.17.0.1".parse().unwrap();
     assert_eq!(look_up(&web, server, "lab.web"), Some(vec![web.address]));
     let error = node
@@ -133,9 +134,10 @@ fn a_network_that_nobody_wants_goes_with_its_last_instance() {
     node.kill();
     node.start();
     node.ask(&json!({"keep": ["web"]})).unwrap();
-    assert_eq!(node.facts(), with_front);
+    node.facts().assert_same(&with_front, "retired");
     node.detach("web");
-    assert_eq!(node.facts_without_foundations(), before);
+    node.facts_without_foundations()
+        .assert_same(&before, "after the last instance");
 }
 
 #[test]
@@ -191,7 +193,7 @@ fn what_cannot_be_is_refused_by_name() {
     let outcome = node
         .update(json!([{"id": "tagged", "subnet": "10.8.0.0/16", "ip": "10.8.0.1", "vlan": 5}]));
     match outcome {
-        Ok(_) => assert!(node.facts().contains("mvl")),
+        Ok(_) => assert!(node.facts().contain("mvl")),
         Err(error) => assert!(
             error.contains("with tag 5: this kernel has no VLANs (module 8021q)"),
             "{error}"

@@ -190,23 +190,59 @@ impl Node {
     }
 
     /// Everything of the machine that networks may change, one fact per line.
-    pub(crate) fn facts(&self) -> String {
-        // Names of pairs are random, and sets have no order.
+    pub(crate) fn facts(&self) -> Facts {
+        // Names of pairs are random, sets have no order, and whether a bridge has ports is told by the ports.
         let script = r"
-            ip -o link | sed -E 's/^[0-9]+: //; s/@if[0-9]+/@/; s/veth[0-9a-f]{8}/veth/; s/: <.*//' | sort
-            ip -o -4 address | sed -E 's/^[0-9]+: //' | sort
-            ip route show table main | sort
-            nft -s list ruleset | tr ',' '\n' | sed 's/^[[:space:]]*//' | sort
-            find /run -mindepth 1 -not -name '*.lock' | sort
-            grep ' /run/' /proc/self/mountinfo | cut -d' ' -f5 | sort
+            ip -o link | sed -E 's/^[0-9]+: //; s/@if[0-9]+/@/; s/veth[0-9a-f]{8}/veth/; s/: <.*//'
+            ip -o -4 address | sed -E 's/^[0-9]+: //'
+            ip route show table main | sed 's/ linkdown//'
+            nft -s list ruleset | tr ',' '\n' | sed -E 's/^[[:space:]]*//; s/elements = [{] //; s/ [}]$//; /^[}]?$/d'
+            find /run -type f -not -name '*.lock' -not -path '/run/mount/*'
+            grep ' /run/' /proc/self/mountinfo | cut -d' ' -f5 | sed 's/^/mounted: /'
         ";
-        self.sh(script)
+        let mut facts: Vec<String> = self.sh(script).lines().map(str::to_owned).collect();
+        facts.sort_unstable();
+        Facts(facts)
     }
 
-    /// The machine's facts without those of the packet filter's foundations, which stay for the next network.
-    pub(crate) fn facts_without_foundations(&self) -> String {
-        self.sh("nft delete table inet muster 2>/dev/null || true; rmdir /run/muster/cni /run/muster/netns /run/muster 2>/dev/null || true");
+    /// The machine's facts without the packet filter's foundations, which stay for the next network.
+    pub(crate) fn facts_without_foundations(&self) -> Facts {
+        self.sh("nft delete table inet muster 2>/dev/null || true");
         self.facts()
+    }
+}
+
+/// The state of a machine, for comparison.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Facts(Vec<String>);
+
+impl Facts {
+    pub(crate) fn contain(&self, part: &str) -> bool {
+        self.0.iter().any(|fact| fact.contains(part))
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_same(&self, expected: &Self, what: &str) {
+        let only = |these: &Self, those: &Self| {
+            let mut rest = those.0.clone();
+            let absent =
+                these
+                    .0
+                    .iter()
+                    .filter(|fact| match rest.iter().position(|it| it == *fact) {
+                        Some(at) => {
+                            rest.swap_remove(at);
+                            false
+                        }
+                        None => true,
+                    });
+            absent.cloned().collect::<Vec<_>>()
+        };
+        let (more, less) = (only(self, expected), only(expected, self));
+        assert!(
+            more.is_empty() && less.is_empty(),
+            "{what}: too much: {more:#?}, too little: {less:#?}"
+        );
     }
 }
 
