@@ -2,18 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use muster_api::domain::{CertType, NodeType, RuntimeType};
-use muster_config::{ByteSize, Duration, Load, Problems, Validate};
+use muster_config::{ByteSize, Duration, Problems, Validate};
 use muster_launcher::Limits;
 use muster_unit_runner::InitSystem;
 use serde::Deserialize;
 
-/// The configuration file, unless another one is named.
-pub const DEFAULT_FILE: &str = "/etc/muster/sm.json";
-/// Begins the names of environment variables that lie over the file.
-pub const ENV_PREFIX: &str = "MUSTER_SM";
+pub mod parts;
+
+use self::parts::{PartsConfig, RawJournalAlerts, RawLogging, RawMonitoring, RawNetwork, RawParts};
 
 /// The configuration as it stands in a file.
 #[derive(Debug, Clone, Deserialize)]
@@ -63,6 +62,24 @@ pub struct RawConfig {
     pub runtimes: Vec<RawRuntime>,
     /// Bounds of the launcher.
     pub launcher: RawLauncher,
+    /// The networks of instances.
+    pub network: RawNetwork,
+    /// Measurements.
+    pub monitoring: RawMonitoring,
+    /// Which entries of the journal are alerts.
+    pub journal_alerts: RawJournalAlerts,
+    /// Answers to requests for logs.
+    pub logging: RawLogging,
+    /// How much of alerts is kept while the controller is away.
+    pub alerts_max_size: Option<ByteSize>,
+    /// How many alerts are kept while the controller is away.
+    pub alerts_max_count: Option<u64>,
+    /// Folders of journal files, instead of the usual ones.
+    pub journal_dirs: Vec<PathBuf>,
+    /// What the node has to give out to instances; the file may be missing.
+    pub resources_file: PathBuf,
+    /// Where measurements are served as OpenMetrics: an address with port, or the path of a socket.
+    pub metrics_server_url: String,
 }
 
 /// One runtime.
@@ -133,6 +150,15 @@ impl Default for RawConfig {
             max_dmips: None,
             runtimes: Vec::new(),
             launcher: RawLauncher::default(),
+            network: RawNetwork::default(),
+            monitoring: RawMonitoring::default(),
+            journal_alerts: RawJournalAlerts::default(),
+            logging: RawLogging::default(),
+            alerts_max_size: None,
+            alerts_max_count: None,
+            journal_dirs: Vec::new(),
+            resources_file: PathBuf::from("/etc/muster/resources.json"),
+            metrics_server_url: String::new(),
         }
     }
 }
@@ -235,19 +261,8 @@ pub struct Config {
     pub runtimes: Vec<RuntimeConfig>,
     /// Bounds of the launcher.
     pub limits: Limits,
-}
-
-/// The layers of this daemon's configuration: the file (the usual one may be missing), its drop-ins, the environment, and
-/// flags.
-pub fn layers(file: Option<&Path>, flags: &[String]) -> Load<RawConfig> {
-    let load = Load::new("muster-sm");
-    match file {
-        Some(file) => load.file(file),
-        None => load.optional_file(DEFAULT_FILE),
-    }
-    .drop_ins()
-    .env_prefix(ENV_PREFIX)
-    .set(flags.iter().cloned())
+    /// Everything beside instances.
+    pub parts: PartsConfig,
 }
 
 fn given(path: PathBuf) -> Option<PathBuf> {
@@ -368,6 +383,18 @@ impl Validate for RawConfig {
             .enumerate()
             .map(|(index, raw)| raw.validate(&format!("runtimes[{index}]"), problems))
             .collect();
+        let parts = RawParts {
+            network: self.network,
+            monitoring: self.monitoring,
+            journal_alerts: self.journal_alerts,
+            logging: self.logging,
+            alerts_max_size: self.alerts_max_size,
+            alerts_max_count: self.alerts_max_count,
+            journal_dirs: self.journal_dirs,
+            resources_file: self.resources_file,
+            metrics_server_url: self.metrics_server_url,
+        };
+        let parts = parts.validate(problems);
         let mut node = muster_nodeinfo::Options::new(node_type?);
         node.node_id_path = self.node_id_path;
         node.max_dmips = self.max_dmips.and_then(NonZeroU64::new);
@@ -388,13 +415,14 @@ impl Validate for RawConfig {
             node,
             runtimes: runtimes.into_iter().collect::<Option<_>>()?,
             limits,
+            parts: parts?,
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use muster_config::Format;
+    use muster_config::{Format, Load};
 
     use super::*;
 

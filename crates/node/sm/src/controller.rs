@@ -2,7 +2,7 @@
 
 mod board;
 mod commands;
-mod protocol;
+pub(crate) mod protocol;
 #[cfg(test)]
 mod tests;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use muster_api::domain::{ConnectionState, SmInfo};
 use muster_api::servicemanager::v5 as wire;
 use muster_launcher::{Launcher, Reports};
-use muster_rpc::{Dial, StreamBuilder, StreamConfig, StreamHandle};
+use muster_rpc::{Dial, SendError, Spool, StreamBuilder, StreamConfig, StreamHandle};
 use tokio::sync::watch;
 
 use self::board::Board;
@@ -34,6 +34,23 @@ pub struct Services {
     pub networks: Arc<dyn Networks>,
 }
 
+fn announcement(info: &watch::Receiver<SmInfo>) -> wire::SmOutgoingMessages {
+    protocol::info(info.borrow().clone().into())
+}
+
+/// Tells what has changed about the node since the stream began.
+async fn announce(mut info: watch::Receiver<SmInfo>, stream: StreamHandle<SmProtocol>) {
+    info.mark_unchanged();
+    while info.changed().await.is_ok() {
+        info.mark_unchanged();
+        match stream.send(&announcement(&info)).await {
+            Ok(()) => {}
+            Err(SendError::Stopped) => return,
+            Err(error) => tracing::error!(%error, "cannot announce what changed about the node"),
+        }
+    }
+}
+
 /// A link that reconnects for ever. Dropping it ends the stream.
 #[derive(Debug)]
 pub struct ControllerLink {
@@ -42,26 +59,31 @@ pub struct ControllerLink {
 }
 
 impl ControllerLink {
-    /// Starts the link: three tasks, which end with the stream or with the launcher.
+    /// Starts the link: four tasks, which end with the stream or with the launcher.
     ///
-    /// Every stream begins with `info` and the state of all instances; what changes follows as it happens.
+    /// Every stream begins with `info` and the state of all instances; what changes follows as it happens. `alerts` are kept
+    /// by their owner until they have arrived.
     pub fn start(
         dial: impl Dial,
         config: StreamConfig,
-        info: SmInfo,
+        info: watch::Receiver<SmInfo>,
         services: Services,
         reports: Reports,
+        alerts: Option<Arc<dyn Spool>>,
     ) -> Self {
         let board = Arc::new(Board::default());
         let (cloud_out, cloud) = watch::channel(ConnectionState::Disconnected);
         let hello = {
             let board = Arc::clone(&board);
-            let info = wire::SmInfo::from(info);
-            move || vec![protocol::info(info.clone()), protocol::all(board.all())]
+            let info = info.clone();
+            move || vec![announcement(&info), protocol::all(board.all())]
         };
-        let (stream, incoming) = StreamBuilder::<SmProtocol>::new(dial, config)
-            .hello(hello)
-            .start();
+        let mut builder = StreamBuilder::<SmProtocol>::new(dial, config).hello(hello);
+        if let Some(alerts) = alerts {
+            builder = builder.spool(alerts);
+        }
+        let (stream, incoming) = builder.start();
+        tokio::spawn(announce(info, stream.clone()));
         tokio::spawn(board::run(board, reports, stream.clone()));
         let commands = Commands::new(services, stream.clone(), cloud_out);
         tokio::spawn(commands.run(incoming));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
-use muster_api::domain::{NodeInfo, NodeState, SmInfo};
+use muster_api::domain::{NodeInfo, NodeState, ResourceInfo, SmInfo};
 use muster_image::{
     BlobSource, CheckSettings, HttpSetupError, ImageStore, OpenImagesError, StoreSettings,
 };
@@ -19,18 +19,18 @@ use muster_store::{OnDamage, OpenStoreError, Outcome, Store, StoreConfig, StoreE
 use muster_telemetry::{ErrorChain, Notifier, Shutdown, TaskSet};
 use muster_tls::{ClientOptions, ClientTls, Insecure, NoReasonError};
 use muster_unit_runner::NoInitSystem;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tonic::transport::Uri;
 use tracing::{error, info, warn};
 
 use crate::config::{Config, IamConfig, Trust};
 use crate::controller::{ControllerLink, Services};
+use crate::equipment::{self, Equipment, EquipmentError};
 use crate::identity::{IamLink, LateBlobs, LateDial, Ways};
 use crate::images::NodeImages;
 use crate::node;
 use crate::permissions::IamPermissions;
 use crate::runtimes::{self, MakeRuntimeError, Workplace};
-use crate::seams::Absent;
 
 /// How long tasks get to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -75,6 +75,9 @@ pub(crate) enum StartError {
     /// Downloads cannot be made.
     #[error("cannot download images")]
     Http(#[source] HttpSetupError),
+    /// A part beside instances cannot be used.
+    #[error("cannot equip the node")]
+    Equipment(#[source] EquipmentError),
     /// What runs cannot be taken over.
     #[error("cannot take over what runs")]
     Launcher(#[source] StartLauncherError),
@@ -186,6 +189,7 @@ async fn open_store(config: &Config) -> Result<Store, StartError> {
         .schema(&node::SCHEMA)
         .schema(&muster_launcher::SCHEMA)
         .schema(&muster_image::SCHEMA);
+    let store = equipment::schemas(store);
     let opened = Store::open(&store).map_err(|error| StartError::Store(Box::new(error)))?;
     if let Outcome::SetAside { .. } = opened.outcome {
         error!(
@@ -215,6 +219,14 @@ async fn open_images(
     Ok(images)
 }
 
+/// Keeps what the node announces as its resources are.
+async fn announce(mut resources: watch::Receiver<Vec<ResourceInfo>>, info: watch::Sender<SmInfo>) {
+    while resources.changed().await.is_ok() {
+        let resources = resources.borrow_and_update().clone();
+        info.send_modify(|info| info.resources = resources);
+    }
+}
+
 /// Runs until the shutdown.
 pub(crate) async fn run(
     config: Config,
@@ -241,10 +253,13 @@ pub(crate) async fn run(
         };
         runtimes::make(workplace, node, &runner).map_err(StartError::Runtime)?
     };
+    let equipment = Equipment::open(&config, node, &store, &mut tasks, shutdown).await;
+    let equipment = equipment.map_err(StartError::Equipment)?;
+    let announced = equipment.announced();
     let info = SmInfo {
         node_id: node.node_id.clone(),
         runtimes: runtimes.iter().map(|runtime| runtime.info()).collect(),
-        resources: Vec::new(),
+        resources: announced.borrow().clone(),
     };
     let source: Arc<dyn BlobSource> = Arc::new(LateBlobs(connections.ways.blobs.clone()));
 
@@ -253,9 +268,9 @@ pub(crate) async fn run(
         runtimes,
         images: Arc::new(NodeImages::new(images.clone(), source.clone())),
         permissions: connections.permissions,
-        network: Arc::new(NoPart),
-        resources: Arc::new(NoPart),
-        observers: Vec::new(),
+        network: equipment.network(),
+        resources: equipment.resources(),
+        observers: equipment.observers(),
         state_folder: config.state_dir.clone(),
         storage_folder: config.storage_dir.clone(),
     };
@@ -272,15 +287,29 @@ pub(crate) async fn run(
             images.keep_checked(source, settings).await;
         });
     }
+    let directory = launcher.directory().clone();
+    let seams = equipment.seams(&directory);
     let services = Services {
         launcher,
-        node_config: Arc::new(Absent),
-        monitoring: Arc::new(Absent),
-        logs: Arc::new(Absent),
-        networks: Arc::new(Absent),
+        node_config: seams.node_config,
+        monitoring: seams.monitoring,
+        logs: seams.logs,
+        networks: seams.networks,
     };
+    let (info_in, info) = watch::channel(info);
+    tasks.spawn_until_shutdown("announcements", announce(announced, info_in));
+    let alerts = Some(equipment.spool());
     let dial = LateDial::new(connections.ways.controller, connections.origin);
-    let link = ControllerLink::start(dial, LateDial::stream_config(), info, services, reports);
+    let link = ControllerLink::start(
+        dial,
+        LateDial::stream_config(),
+        info,
+        services,
+        reports,
+        alerts,
+    );
+    let begun = equipment.begin(&directory, link.stream(), &mut tasks, shutdown);
+    begun.map_err(StartError::Equipment)?;
     notifier.status("");
     notifier.ready();
     info!(node = %connections.node.node_id, "ready");

@@ -36,6 +36,7 @@ mod blobs;
 pub mod config;
 mod controller;
 mod daemon;
+mod equipment;
 mod identity;
 mod images;
 mod late;
@@ -60,6 +61,11 @@ pub fn fault_points() -> Vec<&'static [Point]> {
         muster_image::FAULT_POINTS,
         muster_layer::FAULT_POINTS,
         muster_bundle::FAULT_POINTS,
+        muster_alert::FAULT_POINTS,
+        muster_network::FAULT_POINTS,
+        muster_node_config::FAULT_POINTS,
+        muster_resource::FAULT_POINTS,
+        muster_traffic::FAULT_POINTS,
         muster_store::FAULT_POINTS,
     ]
 }

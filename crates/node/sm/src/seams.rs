@@ -1,12 +1,14 @@
 //! Parts of a node that commands of the controller are for: node configuration, monitoring, logs, networks.
-//!
-//! [`Absent`] answers for a node that does not have them: with an error where the wire has room for one, so that nobody waits.
 
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use muster_api::domain::{AosCode, AosError, NodeConfigState, NodeConfigStatus, fault_to_wire};
+use muster_api::domain::NodeConfigStatus;
 use muster_api::servicemanager::v5 as wire;
+use muster_logs::LogCollector;
+pub use muster_logs::LogRequest;
+use muster_monitor::MonitorHandle;
+use muster_node_config::NodeConfigKeeper;
 use tokio::sync::mpsc;
 
 /// The node's configuration.
@@ -25,28 +27,6 @@ pub trait Monitoring: Send + Sync + fmt::Debug + 'static {
     fn average(&self) -> BoxFuture<'_, wire::AverageMonitoring>;
 }
 
-/// A request for logs.
-#[derive(Debug, Clone, PartialEq)]
-pub enum LogRequest {
-    /// The node's own.
-    System(wire::SystemLogRequest),
-    /// Of instances.
-    Instance(wire::InstanceLogRequest),
-    /// Of failures of instances.
-    Crash(wire::InstanceCrashLogRequest),
-}
-
-impl LogRequest {
-    /// What every part of the answer repeats.
-    pub fn correlation_id(&self) -> &str {
-        match self {
-            Self::System(request) => &request.correlation_id,
-            Self::Instance(request) => &request.correlation_id,
-            Self::Crash(request) => &request.correlation_id,
-        }
-    }
-}
-
 /// Finds logs.
 pub trait Logs: Send + Sync + fmt::Debug + 'static {
     /// Sends the parts into `parts`; gives up when nobody takes them any more.
@@ -60,85 +40,36 @@ pub trait Networks: Send + Sync + fmt::Debug + 'static {
     fn update(&self, networks: wire::UpdateNetworks) -> BoxFuture<'_, ()>;
 }
 
-/// A part that this node does not have.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Absent;
+impl NodeConfig for NodeConfigKeeper {
+    fn status(&self) -> BoxFuture<'_, NodeConfigStatus> {
+        Box::pin(async { NodeConfigKeeper::status(self) })
+    }
 
-fn not_supported(what: &str) -> AosError {
-    AosError::new(
-        AosCode::NotSupported,
-        format!("the service manager of this node has no {what}"),
-    )
-}
+    fn check(&self, version: String, config: String) -> BoxFuture<'_, NodeConfigStatus> {
+        Box::pin(async move { NodeConfigKeeper::check(self, &version, &config) })
+    }
 
-impl Absent {
-    fn refuse(version: String) -> NodeConfigStatus {
-        NodeConfigStatus {
-            state: NodeConfigState::Failed,
-            version,
-            error: Some(not_supported("node configuration")),
-        }
+    fn set(&self, version: String, config: String) -> BoxFuture<'_, NodeConfigStatus> {
+        Box::pin(NodeConfigKeeper::set(self, version, config))
     }
 }
 
-impl NodeConfig for Absent {
-    fn status(&self) -> BoxFuture<'_, NodeConfigStatus> {
+impl Monitoring for MonitorHandle {
+    /// Before the first measurement there is nothing to tell, and numbers would be a lie.
+    fn average(&self) -> BoxFuture<'_, wire::AverageMonitoring> {
         Box::pin(async {
-            NodeConfigStatus {
-                state: NodeConfigState::Absent,
-                version: String::new(),
-                error: None,
-            }
+            let average = MonitorHandle::average(self);
+            average.map(Into::into).unwrap_or_default()
         })
     }
-
-    fn check(&self, version: String, _: String) -> BoxFuture<'_, NodeConfigStatus> {
-        Box::pin(async { Self::refuse(version) })
-    }
-
-    fn set(&self, version: String, _: String) -> BoxFuture<'_, NodeConfigStatus> {
-        Box::pin(async { Self::refuse(version) })
-    }
 }
 
-impl Monitoring for Absent {
-    /// Nothing was measured: the wire has no error here, and numbers would be a lie.
-    fn average(&self) -> BoxFuture<'_, wire::AverageMonitoring> {
-        Box::pin(async { wire::AverageMonitoring::default() })
-    }
-}
-
-impl Logs for Absent {
+impl Logs for LogCollector {
     fn collect(
         &self,
         request: LogRequest,
         parts: mpsc::Sender<wire::LogData>,
     ) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let part = wire::LogData {
-                correlation_id: request.correlation_id().to_owned(),
-                part_count: 1,
-                part: 1,
-                status: "error".into(),
-                error: Some(fault_to_wire(Some(not_supported("logs")))),
-                ..wire::LogData::default()
-            };
-            // Whoever asked may have gone.
-            let _ = parts.send(part).await;
-        })
-    }
-}
-
-impl Networks for Absent {
-    fn update(&self, networks: wire::UpdateNetworks) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            if !networks.networks.is_empty() {
-                let count = networks.networks.len();
-                tracing::warn!(
-                    count,
-                    "networks are not made: this node has no network manager"
-                );
-            }
-        })
+        Box::pin(LogCollector::collect(self, request, parts))
     }
 }

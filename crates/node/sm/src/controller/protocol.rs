@@ -1,6 +1,6 @@
 //! What the stream carries.
 
-use muster_api::domain::{InstanceStatus, NodeConfigStatus};
+use muster_api::domain::{Alert, InstanceStatus, NodeConfigStatus};
 use muster_api::servicemanager::v5 as wire;
 use muster_rpc::Protocol;
 use muster_rpc::slots::ReplyKind;
@@ -54,6 +54,14 @@ pub(super) fn node_config(status: NodeConfigStatus) -> wire::SmOutgoingMessages 
 
 pub(super) fn average(average: wire::AverageMonitoring) -> wire::SmOutgoingMessages {
     message(Out::AverageMonitoring(average))
+}
+
+pub(crate) fn instant(instant: wire::InstantMonitoring) -> wire::SmOutgoingMessages {
+    message(Out::InstantMonitoring(instant))
+}
+
+pub(crate) fn alert(alert: Alert) -> wire::SmOutgoingMessages {
+    message(Out::Alert(alert.into()))
 }
 
 pub(super) fn log(part: wire::LogData) -> wire::SmOutgoingMessages {

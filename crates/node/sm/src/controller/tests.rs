@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use muster_api::common::v2 as common;
+use muster_api::domain::{NodeConfigState, NodeConfigStatus, ResourceInfo};
 use muster_launcher::seams::Absent as NoPart;
 use muster_launcher::{Limits, Parts, SCHEMA};
 use muster_rpc::Target;
@@ -20,7 +22,6 @@ use wire::sm_outgoing_messages::SmOutgoingMessage as Out;
 use wire::sm_service_server::{SmService, SmServiceServer};
 
 use super::*;
-use crate::seams::Absent;
 
 const TIME: Duration = Duration::from_secs(20);
 
@@ -95,6 +96,7 @@ struct Rig {
     link: ControllerLink,
     nodes: mpsc::Receiver<Node>,
     server: RunningServer,
+    announce: watch::Sender<SmInfo>,
     _folder: TempDir,
 }
 
@@ -118,10 +120,10 @@ async fn rig() -> Rig {
     tokio::spawn(task);
     let services = Services {
         launcher,
-        node_config: Arc::new(Absent),
-        monitoring: Arc::new(Absent),
-        logs: Arc::new(Absent),
-        networks: Arc::new(Absent),
+        node_config: Arc::new(Answers),
+        monitoring: Arc::new(Answers),
+        logs: Arc::new(Answers),
+        networks: Arc::new(Answers),
     };
     let (nodes_in, nodes) = mpsc::channel(4);
     let why = Insecure::because("a test of the link alone").unwrap();
@@ -138,12 +140,72 @@ async fn rig() -> Rig {
         runtimes: Vec::new(),
         resources: Vec::new(),
     };
-    let link = ControllerLink::start(target, StreamConfig::default(), info, services, reports);
+    let (announce, info) = watch::channel(info);
+    let config = StreamConfig::default();
+    let link = ControllerLink::start(target, config, info, services, reports, None);
     Rig {
+        announce,
         link,
         nodes,
         server,
         _folder: folder,
+    }
+}
+
+/// Parts that answer in a way that can be told from silence.
+#[derive(Debug)]
+struct Answers;
+
+fn answer(state: NodeConfigState, version: String) -> NodeConfigStatus {
+    NodeConfigStatus {
+        state,
+        version,
+        error: None,
+    }
+}
+
+impl crate::seams::NodeConfig for Answers {
+    fn status(&self) -> BoxFuture<'_, NodeConfigStatus> {
+        Box::pin(async { answer(NodeConfigState::Absent, String::new()) })
+    }
+
+    fn check(&self, version: String, _: String) -> BoxFuture<'_, NodeConfigStatus> {
+        Box::pin(async { answer(NodeConfigState::Failed, version) })
+    }
+
+    fn set(&self, version: String, _: String) -> BoxFuture<'_, NodeConfigStatus> {
+        Box::pin(async { answer(NodeConfigState::Failed, version) })
+    }
+}
+
+impl crate::seams::Monitoring for Answers {
+    fn average(&self) -> BoxFuture<'_, wire::AverageMonitoring> {
+        Box::pin(async { wire::AverageMonitoring::default() })
+    }
+}
+
+impl crate::seams::Logs for Answers {
+    fn collect(
+        &self,
+        request: crate::seams::LogRequest,
+        parts: mpsc::Sender<wire::LogData>,
+    ) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let part = wire::LogData {
+                correlation_id: request.correlation_id().to_owned(),
+                part_count: 1,
+                part: 1,
+                status: "error".into(),
+                ..wire::LogData::default()
+            };
+            let _ = parts.send(part).await;
+        })
+    }
+}
+
+impl crate::seams::Networks for Answers {
+    fn update(&self, _: wire::UpdateNetworks) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
     }
 }
 
@@ -341,4 +403,24 @@ async fn the_state_of_the_cloud_is_known_and_ends_with_the_stream() {
         .unwrap();
     rig.link.stop().await;
     rig.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_changes_about_the_node_is_told_on_the_stream_and_in_the_next_hello() {
+    let mut rig = rig().await;
+    let mut node = rig.nodes.recv().await.unwrap();
+    let resources = |said: Out| match said {
+        Out::SmInfo(info) => info.resources.len(),
+        other => panic!("{other:?} is no description of the node"),
+    };
+    assert_eq!(resources(node.next().await), 0);
+    assert!(matches!(node.next().await, Out::NodeInstancesStatus(_)));
+    rig.announce.send_modify(|info| {
+        let camera = ResourceInfo::new("camera", std::num::NonZeroU64::new(1));
+        info.resources = vec![camera.unwrap()];
+    });
+    assert_eq!(resources(node.next().await), 1);
+    drop(node);
+    let mut again = rig.nodes.recv().await.unwrap();
+    assert_eq!(resources(again.next().await), 1);
 }

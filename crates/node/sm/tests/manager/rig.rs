@@ -31,6 +31,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-sm", "muster-sm"),
     ("muster-runtime-container", "muster-container"),
     ("muster-runtime-native", "muster-native-exec"),
+    ("muster-firewall", "muster-firewall"),
 ];
 
 /// Prints the number and the unit of every process of an instance, also of those in namespaces of their own.
