@@ -74,13 +74,14 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The server that suits many nodes that say little: small windows, any number of connections.
+    /// The server that suits many nodes that say little: any number of connections, and windows that bound what all of them
+    /// together can make the controller hold when it cannot keep up. Nodes are near; small windows do not slow them down.
     pub fn server(&self) -> ServerConfig {
         ServerConfig {
             calls_per_connection: 16,
             connections: usize::MAX,
-            stream_window: 128 * 1024,
-            connection_window: 256 * 1024,
+            stream_window: 32 * 1024,
+            connection_window: 64 * 1024,
             ..ServerConfig::default()
         }
     }

@@ -3,6 +3,9 @@
 //! The messages of one node come one at a time and in order, and the next one comes when the future of the last is done. A
 //! receiver that takes its time holds that node back, and no other. Everything that a node said on one stream comes before its
 //! `disconnected`, and that before anything of its next stream.
+//!
+//! A receiver gives commands as it likes, but does not wait for a node's *answer* while it takes a message of that node: the
+//! answer may stand in line behind messages that wait to be taken. It leaves that to a task of its own.
 
 use std::fmt;
 use std::net::SocketAddr;

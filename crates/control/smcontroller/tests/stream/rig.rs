@@ -41,10 +41,10 @@ const SYSTEM: &str = "system-1";
 /// Limits at which a test does not take long.
 pub(crate) fn quick() -> Limits {
     Limits {
-        hello: Duration::from_millis(500),
-        reply: Duration::from_millis(400),
+        hello: Duration::from_secs(1),
+        reply: Duration::from_secs(1),
         late_reply: Duration::from_secs(10),
-        ping: Duration::from_millis(200),
+        ping: Duration::from_millis(500),
         stall: Duration::from_millis(400),
         stop: Duration::from_millis(500),
         quarantine_first: Duration::from_millis(300),
