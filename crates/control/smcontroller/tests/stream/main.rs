@@ -7,6 +7,7 @@ mod chaos;
 mod commands;
 mod foreign;
 mod misbehaviour;
+mod own;
 mod registration;
 mod rig;
 mod second_stream;
