@@ -95,8 +95,8 @@ struct Instance<'r> {
     now: Option<&'r Place>,
     /// The only node that it may run on, because it was first placed there.
     home: Option<usize>,
-    /// Its storage and state are counted.
-    has_data: bool,
+    /// It has its user and group, and its storage and state are counted.
+    admitted: bool,
     status: Status,
 }
 
@@ -213,21 +213,25 @@ impl<'r> Planner<'r> {
 
     /// Gives an instance user, group and room for its data, which [`may_run`](Self::may_run) found there are.
     fn admit(&mut self, number: usize) {
+        if self.instances[number].admitted {
+            return;
+        }
         let wanted = self.wanted_of(number);
         let data = demand::data(&wanted.requested, &wanted.quotas, &self.request.pools);
-        let instance = &mut self.instances[number];
+        self.data.storage = self.data.storage.saturating_add(data.storage);
+        self.data.state = self.data.state.saturating_add(data.state);
         let limits = &self.request.limits;
+        let instance = &mut self.instances[number];
         self.ledger.admit(&instance.ident, limits.uids, limits.gids);
-        if !instance.has_data {
-            instance.has_data = true;
-            self.data.storage = self.data.storage.saturating_add(data.storage);
-            self.data.state = self.data.state.saturating_add(data.state);
-        }
+        instance.admitted = true;
     }
 
     /// What an instance needs besides a node.
     fn may_run(&self, number: usize) -> Result<(), WhyNot> {
         let instance = &self.instances[number];
+        if instance.admitted {
+            return Ok(());
+        }
         let limits = &self.request.limits;
         if !self.ledger.can_admit(&instance.ident, limits.uids) {
             let numbers = limits.uids.size();
@@ -239,9 +243,6 @@ impl<'r> Planner<'r> {
         {
             let numbers = limits.gids.size();
             return Err(WhyNot::NoGid { numbers });
-        }
-        if instance.has_data {
-            return Ok(());
         }
         let wanted = self.wanted_of(number);
         let pools = &self.request.pools;
@@ -275,15 +276,20 @@ impl<'r> Planner<'r> {
     }
 
     fn into_plan(mut self) -> Plan {
+        let wanted: BTreeSet<&InstanceIdent> =
+            self.instances.iter().map(|own| &own.ident).collect();
+        let running = self.request.running.iter();
+        let removed = running.filter(|(ident, _)| !wanted.contains(ident));
         let mut plan = Plan {
             placed: BTreeMap::new(),
             unplaced: BTreeMap::new(),
-            removed: self.request.running.clone(),
+            removed: removed
+                .map(|(ident, place)| (ident.clone(), place.clone()))
+                .collect(),
             ledger: Ledger::default(),
         };
         for number in 0..self.instances.len() {
             let instance = &self.instances[number];
-            plan.removed.remove(&instance.ident);
             let wanted = self.wanted[instance.wanted];
             let (place, image) = match (&instance.status, instance.now) {
                 (Status::Seated { seat, .. }, _) => (self.place_of(*seat), seat.image),

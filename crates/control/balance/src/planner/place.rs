@@ -34,16 +34,7 @@ impl Planner<'_> {
             self.refuse(number, why);
             return;
         }
-        let (wanted, home) = (self.instances[number].wanted, self.instances[number].home);
-        let probed = self
-            .probe
-            .as_ref()
-            .is_some_and(|probe| probe.instance == number);
-        if home.is_none()
-            && !probed
-            && let Some(why) = &self.hopeless[wanted]
-        {
-            let why = why.clone();
+        if let Some(why) = self.known_refusal(number) {
             self.instances[number].status = Status::Refused(why);
             return;
         }
@@ -67,15 +58,24 @@ impl Planner<'_> {
         let why = WhyNot::NoNode {
             refusals: self.tally(number),
         };
-        if home.is_none() {
-            self.hopeless[wanted] = Some(why.clone());
-        }
         self.refuse(number, why);
+    }
+
+    /// Why no node takes an instance like this one, if that was found out before: no room for it can have come up since.
+    fn known_refusal(&self, number: usize) -> Option<WhyNot> {
+        let instance = &self.instances[number];
+        let why = self.hopeless[instance.wanted].as_ref()?;
+        // A probed instance is decided once more, for its verdicts.
+        (instance.home.is_none() && !self.is_probed(number)).then(|| why.clone())
     }
 
     fn refuse(&mut self, number: usize, why: WhyNot) {
         self.observe_refused(number, &why);
-        self.instances[number].status = Status::Refused(why);
+        let instance = &mut self.instances[number];
+        if instance.home.is_none() && matches!(why, WhyNot::NoNode { .. }) {
+            self.hopeless[instance.wanted] = Some(why.clone());
+        }
+        instance.status = Status::Refused(why);
     }
 
     pub(super) fn choose(&mut self, number: usize, seat: Seat, because: ChosenBecause) {

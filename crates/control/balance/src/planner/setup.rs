@@ -141,8 +141,8 @@ impl<'r> Planner<'r> {
                 let home = home.filter(|_| !is_overruled);
                 let home = home.and_then(|node| self.node_index.get(&node).copied());
                 // Who was placed before has its data, also while it does not run.
-                let has_data = self.ledger.uid(&ident).is_some();
-                if has_data {
+                let admitted = self.ledger.uid(&ident).is_some();
+                if admitted {
                     self.data.storage = self.data.storage.saturating_add(data.storage);
                     self.data.state = self.data.state.saturating_add(data.state);
                 }
@@ -151,7 +151,7 @@ impl<'r> Planner<'r> {
                     wanted: index,
                     now,
                     home,
-                    has_data,
+                    admitted,
                     status: Status::Pending,
                 });
             }

@@ -208,7 +208,7 @@ impl<'r> Planner<'r> {
         }
     }
 
-    fn is_probed(&self, number: usize) -> bool {
+    pub(super) fn is_probed(&self, number: usize) -> bool {
         self.probe
             .as_ref()
             .is_some_and(|probe| probe.instance == number)

@@ -207,7 +207,9 @@ impl<'r> Oracle<'r> {
             let frozen = matches!(self.standing(node), Standing::Paused | Standing::Away);
             let is_wanted =
                 self.plan.placed.contains_key(ident) || self.plan.unplaced.contains_key(ident);
-            if frozen && is_wanted {
+            // Without a user nothing can run, wherever it is.
+            let has_user = !matches!(self.plan.unplaced.get(ident), Some(WhyNot::NoUid { .. }));
+            if frozen && is_wanted && has_user {
                 prop_assert_eq!(
                     self.plan.placed.get(ident).map(|placed| &placed.place),
                     Some(place)

@@ -8,8 +8,8 @@ use muster_api::domain::{
     RuntimeId, RuntimeInfo, RuntimeType, SubjectId,
 };
 use muster_balance::{
-    Amounts, Capacity, DataPools, Distribution, Image, Limits, Node, Place, Placement, Ratio,
-    Ratios, Reason, Request, Standing, Wanted,
+    Amounts, Capacity, DataPools, Distribution, IdRange, Image, Limits, Node, Place, Placement,
+    Ratio, Ratios, Reason, Request, Standing, Wanted,
 };
 use muster_item::{BalancingPolicy, ItemConfig, Platform};
 use proptest::collection::{btree_set, vec};
@@ -230,6 +230,7 @@ prop_compose! {
         listed in 0_usize..=8,
         running in any_running(),
         measured in vec((0_usize..8, 0_u64..5, 0_u64..60, 0_u64..60), 0..10),
+        accounts in prop_oneof![4 => Just(10_000_u32), 1 => 5000_u32..5008],
         pools in (option::weighted(0.3, 0_u64..300), option::weighted(0.3, 0_u64..300)),
     ) -> Request {
         let mut wanted = wanted;
@@ -245,6 +246,7 @@ prop_compose! {
                 request.measured.insert(wanted.ident(number), Amounts { cpu, ram });
             }
         }
+        request.limits.uids = IdRange::new(5000, accounts).expect("a range");
         request.pools = DataPools { storage: pools.0, state: pools.1, ..DataPools::default() };
         request
     }

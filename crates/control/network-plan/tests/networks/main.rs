@@ -1,0 +1,5 @@
+//! The network planner's promises, by example and by property.
+
+mod properties;
+mod scenarios;
+mod world;
