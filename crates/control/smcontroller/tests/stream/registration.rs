@@ -153,6 +153,27 @@ async fn a_node_is_the_one_of_its_certificate() {
 }
 
 #[tokio::test]
+async fn a_certificate_of_another_authority_is_a_node_where_a_rule_says_so() {
+    let mut site = Site::new(quick()).await;
+    let spec = CertSpec::node("a", "sm").without_spiffe();
+    let spec = spec.common_name("mapped").organization(FOREIGN);
+    let open = async |site: &Site| {
+        let tls = site.client_tls_as(&spec, "mapped").await;
+        let target = muster_rpc::Target::new(tls, &site.address().to_string()).unwrap();
+        let channel = muster_rpc::channel(&target, Default::default());
+        Node::open(channel).await.unwrap()
+    };
+    let node = open(&site).await;
+    node.say(info("mapped")).await;
+    site.wait_for(&Event::Connected("mapped".into())).await;
+    node.finish().await;
+    let mut node = open(&site).await;
+    node.say(info("a")).await;
+    assert_eq!(node.end().await.code(), Code::PermissionDenied);
+    site.end().await;
+}
+
+#[tokio::test]
 async fn only_service_managers_register() {
     let site = Site::new(quick()).await;
     for role in ["iam", "cm", "mp"] {

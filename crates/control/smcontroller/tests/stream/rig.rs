@@ -19,8 +19,9 @@ use muster_smcontroller::{
     StreamRefused, Taken,
 };
 use muster_tls::{
-    CertMaterial, CertSource, CertStore, ClientOptions, ClientTls, ExpectedServer, FileCertSource,
-    IdentityPolicy, Insecure, LoadCertError, Role, ServerName, ServerOptions, ServerTls,
+    CertField, CertMaterial, CertSource, CertStore, ClientOptions, ClientTls, Condition,
+    ExpectedServer, FileCertSource, IdentityPolicy, Insecure, LoadCertError, MappedIdentity,
+    MappingRule, Pattern, Role, ServerName, ServerOptions, ServerTls, Take,
 };
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
@@ -253,6 +254,23 @@ fn why() -> Insecure {
     Insecure::because("a test of a port without certificates").unwrap()
 }
 
+/// The organization of a foreign authority's service managers.
+pub(crate) const FOREIGN: &str = "service managers of somebody else";
+
+/// Certificates without a SPIFFE id: the common name is the node.
+fn foreign_managers() -> MappingRule {
+    let condition = Condition {
+        field: CertField::SubjectO,
+        pattern: Pattern::Exact(FOREIGN.to_owned()),
+    };
+    let identity = MappedIdentity {
+        system: Take::Fixed(SYSTEM.parse().unwrap()),
+        node: Take::From(CertField::SubjectCn),
+        role: Role::Sm,
+    };
+    MappingRule::new(condition, identity)
+}
+
 /// The certificate and key files of a stem in the folder, beside the authority's.
 pub(crate) fn issue(pki: &Pki, folder: &Path, stem: &str, spec: &CertSpec) -> FileCertSource {
     let files = pki.issue(spec).unwrap().write_to(folder, stem).unwrap();
@@ -273,7 +291,7 @@ impl Site {
         let tls = match port {
             Port::Mutual => {
                 let store = CertStore::open(own).await.unwrap();
-                let policy = IdentityPolicy::spiffe_only();
+                let policy = IdentityPolicy::spiffe_only().with_rules([foreign_managers()]);
                 ServerTls::mutual(&store, policy, ServerOptions::default()).unwrap()
             }
             Port::Insecure => ServerTls::insecure(why(), ServerOptions::default()),
@@ -319,12 +337,16 @@ impl Site {
 
     /// A client with the certificate of a node's manager, at an address that may be a proxy's.
     pub(crate) async fn client_tls(&self, node: &str, role: &str) -> ClientTls {
+        self.client_tls_as(&CertSpec::node(node, role), &format!("{node}-{role}"))
+            .await
+    }
+
+    /// A client with such a certificate, under this name in the folder.
+    pub(crate) async fn client_tls_as(&self, spec: &CertSpec, stem: &str) -> ClientTls {
         if self.port == Port::Insecure {
             return ClientTls::insecure(&why(), ClientOptions::default());
         }
-        let spec = CertSpec::node(node, role);
-        let stem = format!("{node}-{role}");
-        let source = issue(&self.pki, self.folder.path(), &stem, &spec);
+        let source = issue(&self.pki, self.folder.path(), stem, spec);
         let store = CertStore::open(Unwatched(source)).await.unwrap();
         let server = ServerName::Spiffe(ExpectedServer::role(Role::Cm));
         ClientTls::mutual(&store, server, ClientOptions::default()).unwrap()
