@@ -3,8 +3,9 @@
 use muster_engine::event::{Answer, LoadState, What};
 use muster_engine::ids::{JobId, RequestId, UnitId};
 use muster_engine::job::{JobMode, JobResult, JobType, JobVerb};
-use muster_engine::protocol::{ActiveState, Severity};
+use muster_engine::protocol::{ActiveState, ExitStatus, Outcome, Severity};
 use muster_engine::spec::EmergencyAction;
+use muster_engine::types::Machine;
 use muster_handover::ShutdownKind;
 use muster_unit_file::name::UnitName;
 
@@ -21,6 +22,12 @@ const ENDINGS: [&str; 7] = [
     "exit.target",
     "soft-reboot.target",
 ];
+
+/// What a service's state is called while it waits for its next run.
+const AUTO_RESTART: &str = "auto-restart";
+/// systemd's names for what is said about a failed run.
+const MESSAGE_PROCESS_EXITED: &str = "MESSAGE_ID=98e322203f7a4ed290d09fe03c09fe15";
+const MESSAGE_FAILED: &str = "MESSAGE_ID=d9b373ed55a64feb8242e02dbe79a49c";
 
 impl Core {
     pub(super) fn answer(&mut self, request: RequestId, answer: &Answer) {
@@ -122,14 +129,53 @@ impl Core {
         {
             self.forgettable.push(unit);
         }
-        if new == ActiveState::Failed {
-            let Some(record) = self.engine.get(unit) else {
-                return;
-            };
-            let outcome = record.machine.outcome().as_str();
-            let message = format!("{} failed with result '{outcome}'.", record.name);
-            self.say(Severity::Warning, Some(unit), &message);
+        let Some(record) = self.engine.get(unit) else {
+            return;
+        };
+        let is_over = new == ActiveState::Failed || record.machine.sub_state() == AUTO_RESTART;
+        if is_over && record.machine.outcome() != Outcome::Success {
+            self.tell_of_failure(unit);
         }
+    }
+
+    /// How a run failed, in systemd's words and fields, also when the next one follows by itself: who reads the log after a
+    /// crash looks for these.
+    fn tell_of_failure(&mut self, unit: UnitId) {
+        let Some(record) = self.engine.get(unit) else {
+            return;
+        };
+        let about = (record.name.clone(), record.invocation);
+        let outcome = record.machine.outcome();
+        let exit = match &record.machine {
+            // When there are no further starts, the last run's exit has been told.
+            Machine::Service(service) if outcome != Outcome::StartLimitHit => service.main_exit,
+            _ => None,
+        };
+        let outcome = outcome.as_str();
+        let now = self.now();
+        if let Some(exit) = exit {
+            let (severity, code, status) = match exit {
+                ExitStatus::Code(0) => (Severity::Debug, "exited", 0),
+                ExitStatus::Code(code) => (Severity::Notice, "exited", code),
+                ExitStatus::Signal(signal) => (Severity::Warning, "killed", signal),
+                ExitStatus::Core(signal) => (Severity::Warning, "dumped", signal),
+            };
+            let message = format!("Main process exited, code={code}, status={status}.");
+            let fields = vec![
+                MESSAGE_PROCESS_EXITED.into(),
+                format!("EXIT_CODE={code}").into(),
+                format!("EXIT_STATUS={status}").into(),
+            ];
+            self.logs
+                .say_with(now, severity, Some(about.clone()), &message, fields);
+        }
+        let message = format!("{} failed with result '{outcome}'.", about.0);
+        let fields = vec![
+            MESSAGE_FAILED.into(),
+            format!("UNIT_RESULT={outcome}").into(),
+        ];
+        self.logs
+            .say_with(now, Severity::Warning, Some(about), &message, fields);
     }
 
     /// Something that a unit's settings want for the whole machine.

@@ -30,6 +30,8 @@ const OUT_OF_MEMORY_TEXT: &str = "killed a process of it for memory";
 const EXITED_TEXT: &str = "ain process exited, code=";
 /// Comes before the result in the words of both.
 const RESULT_TEXT: &str = "ailed with result '";
+/// A result that says why there is no further run, not how this one ended.
+const NO_FURTHER_RUN: &str = "start-limit-hit";
 /// A result that is none.
 const SUCCESS: &str = "success";
 /// A core and the end it belongs to are told of within so many microseconds: large ones take their time.
@@ -148,16 +150,19 @@ impl Ends {
             return true;
         }
         let invocation = fields.text("INVOCATION_ID").map(str::to_owned);
+        // Without a run's id, what was said before the main process exited is about the end before.
+        let is_cause = out_of_memory && exit.is_none() && result.is_none();
         let known = self.ends.iter_mut().rev().find(|end| {
             end.unit == unit
                 && end.invocation == invocation
-                // Without a run's id, a further end is another one.
-                && (invocation.is_some() || exit.is_none() || end.exit.is_none())
+                && (invocation.is_some() || end.exit.is_none() || is_cause)
         });
         if let Some(end) = known {
-            // The newest word counts: a main process may be followed by others.
+            // The newest word counts, but for one that is about the next run, which there is not.
             end.exit = end.exit.take().or(exit);
-            end.result = end.result.take().or(result);
+            let said = end.result.take();
+            let is_of_run = |said: &String| result.is_none() || said != NO_FURTHER_RUN;
+            end.result = said.filter(is_of_run).or(result);
             end.out_of_memory |= out_of_memory;
             return true;
         }
