@@ -26,6 +26,15 @@ pub enum FirewallError {
         #[source]
         source: ToolError,
     },
+    /// The kernel did not say what rules there are.
+    #[error("cannot ask the kernel for the rules of the {backend} packet filter")]
+    Ask {
+        /// Which backend.
+        backend: &'static str,
+        /// What the system reported.
+        #[source]
+        source: std::io::Error,
+    },
     /// What was read is not what Muster writes.
     #[error(
         "the {backend} packet filter has rules under Muster's name that Muster did not write: {what}"

@@ -9,9 +9,22 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::names::LinkName;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 
-mod netlink;
+use crate::names::LinkName;
+use crate::netlink::{self, Connection};
+
+const GET_LINK: u16 = 18;
+const SET_LINK: u16 = 19;
+const LINK_HEADER: usize = 16;
+const FAMILY_ANY: u8 = 0;
+const FAMILY_BRIDGE: u8 = 7;
+const MASTER: u16 = 10;
+const PROTOCOL_INFO: u16 = 12;
+const WANTED: u16 = 29;
+/// Leaves the counters out of answers.
+const WITHOUT_STATISTICS: u32 = 8;
+const PORT_ISOLATED: u16 = 33;
 
 /// Why the ports of a bridge could not be kept apart.
 #[derive(Debug, thiserror::Error)]
@@ -45,8 +58,7 @@ pub enum SeparatePortsError {
 
 /// Isolates every port that the bridge has now, and makes the node answer for its addresses.
 pub(crate) fn separate_ports(bridge: &LinkName) -> Result<(), SeparatePortsError> {
-    let mut kernel = netlink::Route::open().map_err(SeparatePortsError::List)?;
-    let index = netlink::index_of(bridge).map_err(SeparatePortsError::Find)?;
+    let index = index_of(bridge).map_err(SeparatePortsError::Find)?;
     let settings = [
         (format!("conf/{bridge}/forwarding"), "1"),
         (format!("conf/{bridge}/proxy_arp_pvlan"), "1"),
@@ -65,9 +77,10 @@ pub(crate) fn separate_ports(bridge: &LinkName) -> Result<(), SeparatePortsError
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         outcome => outcome.map_err(|source| SeparatePortsError::Setting { path, source })?,
     }
-    let ports = kernel.ports_of(index).map_err(SeparatePortsError::List)?;
+    let mut kernel = Connection::open(None).map_err(SeparatePortsError::List)?;
+    let ports = ports_of(&mut kernel, index).map_err(SeparatePortsError::List)?;
     for index in ports {
-        match kernel.isolate(index) {
+        match isolate(&mut kernel, index) {
             Ok(()) => {}
             // It left the bridge meanwhile.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
@@ -84,4 +97,51 @@ fn set(path: &Path, value: &str) -> io::Result<()> {
         return Ok(());
     }
     fs::write(path, value)
+}
+
+/// The index of a link in the caller's network namespace.
+fn index_of(link: &LinkName) -> io::Result<u32> {
+    // Any socket will do to ask.
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    Ok(netdevice::name_to_index(socket, link.as_str())?)
+}
+
+/// The indices of a bridge's ports. The files under `/sys` would show the network namespace in which they were mounted.
+fn ports_of(kernel: &mut Connection, bridge: u32) -> io::Result<Vec<u32>> {
+    let mut body = link_header(FAMILY_ANY, 0);
+    netlink::push_attribute(&mut body, MASTER, &bridge.to_ne_bytes());
+    netlink::push_attribute(&mut body, WANTED, &WITHOUT_STATISTICS.to_ne_bytes());
+    let mut ports = Vec::new();
+    kernel.exchange(GET_LINK, netlink::DUMP, &body, |link| {
+        // Kernels that do not know the filter send all links.
+        let master = link
+            .get(LINK_HEADER..)
+            .and_then(|rest| netlink::attribute(rest, MASTER));
+        if master == Some(&bridge.to_ne_bytes()) {
+            let index = link.get(4..8).and_then(|bytes| bytes.try_into().ok());
+            ports.extend(index.map(u32::from_ne_bytes));
+        }
+    })?;
+    Ok(ports)
+}
+
+/// Lets a port of a bridge hear only what the node itself sends, and ports that are not isolated.
+fn isolate(kernel: &mut Connection, port: u32) -> io::Result<()> {
+    let mut isolated = Vec::new();
+    netlink::push_attribute(&mut isolated, PORT_ISOLATED, &[1]);
+    let mut body = link_header(FAMILY_BRIDGE, port);
+    netlink::push_nested(&mut body, PROTOCOL_INFO, &isolated);
+    kernel.exchange(SET_LINK, netlink::ACKNOWLEDGE, &body, |_| {})
+}
+
+fn link_header(family: u8, index: u32) -> Vec<u8> {
+    let mut header = vec![0; LINK_HEADER];
+    header[0] = family;
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    header
 }

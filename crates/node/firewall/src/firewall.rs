@@ -1,9 +1,13 @@
 //! The entry point.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, FirewallError};
 use crate::bridge;
@@ -15,6 +19,10 @@ use crate::policy::NetworkPolicy;
 
 /// Where changes of different processes are kept apart.
 pub const LOCK_FILE: &str = "/run/muster-firewall.lock";
+
+/// Longer than a few others need, each of which has a bound of its own.
+const LOCK_PATIENCE: Duration = Duration::from_secs(60);
+const LOCK_TURN: Duration = Duration::from_millis(2);
 
 /// Muster's rules in this network namespace. Cheap to clone.
 ///
@@ -191,9 +199,20 @@ fn lock(path: &Path) -> Result<File, FirewallError> {
             .create(true)
             .truncate(false)
             .write(true)
+            // Whoever can open it can hold it.
+            .mode(0o600)
             .open(path)?;
-        file.lock()?;
-        Ok(file)
+        let deadline = Instant::now() + LOCK_PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    thread::sleep(LOCK_TURN);
+                }
+                Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
     };
     take().map_err(|source| FirewallError::Lock {
         path: path.to_owned(),

