@@ -263,7 +263,10 @@ impl<B: Backend> Supervised<B> {
         &self,
         known: Vec<InstanceIdent>,
     ) -> Result<Vec<Adopted>, SuperviseError<B::Error>> {
-        let units = self.units.list().await.map_err(SuperviseError::Unit)?;
+        let mut units = self.units.list().await.map_err(SuperviseError::Unit)?;
+        // Another runtime of the same kind has units of such names, too. Ours have a folder of ours from before their start until
+        // after their end.
+        units.retain(|unit| self.place_of(unit.instance).folder().is_dir());
         let (newest, older) = sort_out(units);
         for unit in older {
             let ended = self.units.runner().stop(unit.name, Duration::ZERO).await;

@@ -262,7 +262,12 @@ impl Driver {
             let wake = self.clock.at(deadline.unwrap_or(far));
             let event = tokio::select! {
                 command = inbox.recv() => match command {
-                    Some(Command::Decide(event)) => event,
+                    Some(Command::Decide(event)) => {
+                        if matches!(event, Event::Update(_)) {
+                            self.reports.supersede();
+                        }
+                        event
+                    }
                     Some(Command::Snapshot(answer)) => {
                         // Whoever asked may have gone.
                         let _ = answer.send(self.decider.statuses());

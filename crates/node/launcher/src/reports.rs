@@ -22,7 +22,8 @@ struct Pending {
     closed: bool,
 }
 
-/// The taker's end. What is not taken is merged: per instance only the last status stays.
+/// The taker's end. What is not taken is merged: per instance only the last status stays, and a set that has settled is told only
+/// until there is a new one.
 #[derive(Debug, Clone, Default)]
 pub struct Reports {
     shared: Arc<Shared>,
@@ -57,6 +58,11 @@ impl Reports {
         self.shared.news.notify_one();
     }
 
+    /// There is a new set: that an earlier one has settled is no news any more.
+    pub(crate) fn supersede(&self) {
+        self.pending().settled = None;
+    }
+
     pub(crate) fn close(&self) {
         self.pending().closed = true;
         self.shared.news.notify_one();
@@ -82,5 +88,21 @@ impl Reports {
             }
             self.shared.news.notified().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn that_a_set_has_settled_is_told_until_there_is_a_new_one() {
+        let reports = Reports::default();
+        reports.settled(Vec::new());
+        assert_eq!(reports.next().await, Some(Report::Settled(Vec::new())));
+        reports.settled(Vec::new());
+        reports.supersede();
+        reports.close();
+        assert_eq!(reports.next().await, None);
     }
 }

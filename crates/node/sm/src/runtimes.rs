@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_api::domain::{ArchInfo, NodeInfo, RuntimeId, RuntimeInfo, RuntimeType};
+use muster_bundle::cgroup::CgroupLayout;
 use muster_runtime::Runtime;
 use muster_runtime_container::{ContainerConfig, Containers, FindRuntimeError};
 use muster_runtime_native::{NativeConfig, Natives};
@@ -72,7 +73,12 @@ pub(crate) fn make(
         return workplace.runtimes.iter().map(|it| maker.one(it)).collect();
     }
     let mut found: Vec<Arc<dyn Runtime>> = Vec::new();
+    let is_legacy = CgroupLayout::detect() == CgroupLayout::Legacy;
     for name in ["runc", "crun", "youki", NATIVE] {
+        // It does not work beside controllers of version 1; whoever knows better names it.
+        if name == "crun" && is_legacy {
+            continue;
+        }
         let Ok(runtime_type) = RuntimeType::new(name) else {
             continue;
         };

@@ -215,9 +215,15 @@ impl Standalone {
         Ok(standalone)
     }
 
+    /// Returns when the set is taken: from then on, what settles is this set and none before.
     async fn update(&mut self, wanted: Vec<InstanceInfo>) -> Result<(), StandaloneError> {
+        let taken = async {
+            self.launcher.update(wanted).await?;
+            // Commands are taken in turn.
+            self.launcher.snapshot().await
+        };
         tokio::select! {
-            taken = self.launcher.update(wanted) => taken.map_err(|_| StandaloneError::Gone),
+            taken = taken => taken.map(drop).map_err(|_| StandaloneError::Gone),
             () = &mut self.task => Err(StandaloneError::Gone),
         }
     }

@@ -5,4 +5,5 @@ mod killed;
 mod node;
 mod pki;
 mod rig;
+mod sm;
 mod tools;

@@ -121,6 +121,16 @@ impl Rig {
         output.stdout
     }
 
+    /// Runs the driver of a runtime with another folder, which must succeed.
+    #[track_caller]
+    pub(crate) fn ok_in(&self, folder: &str, words: &[&str]) -> String {
+        let program = self.program(words).env("DRIVER_FOLDER", folder);
+        let mut process = program.start().expect("the driver starts");
+        let status = process.wait(TIME).expect("the driver ends");
+        assert!(status.success(), "{}", process.text(Stream::Stderr));
+        process.text(Stream::Stdout)
+    }
+
     /// Starts the driver with one fault armed; it reports into a file of the machine.
     pub(crate) fn armed(&self, fault: &str, words: &[&str]) -> bool {
         let report = "/run/fault-report";

@@ -37,6 +37,20 @@ fn instances_are_adopted_by_the_next_service_manager_and_strangers_are_not() {
 }
 
 #[test]
+fn another_runtime_of_the_same_kind_leaves_instances_alone() {
+    muster_lab::require!(Root, Cgroup2, Tool("runc"), File("/bin/busybox"));
+    let rig = Rig::boot();
+    rig.ok(&["start", "a", "1", "exec sleep 1000"]);
+    let before = rig.first_processes();
+    assert_eq!(before.len(), 1);
+    assert_eq!(rig.ok_in("/run/muster/other", &["adopt"]), "");
+    assert_eq!(rig.first_processes(), before);
+    assert_eq!(rig.ok(&["adopt", "a"]), "adopted a 1 Running\n");
+    rig.ok(&["stop", "a", "0"]);
+    rig.assert_nothing_left();
+}
+
+#[test]
 fn instances_go_on_when_core_dies() {
     muster_lab::require!(Root, Cgroup2, Tool("runc"), File("/bin/busybox"));
     let rig = Rig::boot();

@@ -21,8 +21,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PROGRAM: &str = "muster-init";
 const SOCKET: &str = "io.muster.Manager";
 const TARGET: &str = "standalone.target";
-const TARGET_TEXT: &str =
-    "[Unit]\nDescription=Instances without a controller\nDefaultDependencies=no\n";
+/// What every service waits for and conflicts with, where there is no boot and nothing to shut down.
+const TARGETS: [&str; 4] = [TARGET, "sysinit.target", "basic.target", "shutdown.target"];
+const TARGET_TEXT: &str = "[Unit]\nDefaultDependencies=no\n";
 
 /// Why there is no init.
 #[derive(Debug, thiserror::Error)]
@@ -138,8 +139,10 @@ impl PrivateInit {
         for folder in [&units, &state] {
             fs::create_dir_all(folder).map_err(failed(folder))?;
         }
-        let target = units.join(TARGET);
-        fs::write(&target, TARGET_TEXT).map_err(failed(&target))?;
+        for target in TARGETS {
+            let file = units.join(target);
+            fs::write(&file, TARGET_TEXT).map_err(failed(&file))?;
+        }
         let log = self.log();
         let said = File::create(&log).map_err(failed(&log))?;
         let said_too = said.try_clone().map_err(failed(&log))?;
