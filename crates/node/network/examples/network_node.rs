@@ -7,6 +7,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use muster_api::domain::{
     AlertRules, Digest, FirewallRule, Gid, InstanceIdent, InstanceInfo, ItemId, ItemType,
     NetworkParameters, RuntimeId, SubjectId, Uid,
@@ -32,7 +33,9 @@ type Failure = Box<dyn Error + Send + Sync>;
 enum Request {
     Update(Vec<NetworkEntry>),
     Keep(Vec<String>),
-    Attach(Instance),
+    Attach(Box<Instance>),
+    /// All at the same time.
+    AttachAll(Vec<Instance>),
     Detach(String),
     Traffic(String),
 }
@@ -139,6 +142,25 @@ struct Node {
 }
 
 impl Node {
+    async fn attach(&self, instance: &Instance) -> Result<Value, Failure> {
+        let (info, image) = (instance.info()?, instance.image()?);
+        let attached = self.networks.attach(&info, &image).await;
+        let attached = attached.map_err(shown)?.ok_or("no network")?;
+        if instance.counted {
+            let limits = Limits::default();
+            let added = self
+                .traffic
+                .add_instance(&info.instance, attached.address, limits);
+            added.await?;
+        }
+        Ok(json!({
+            "namespace": attached.namespace,
+            "address": attached.address,
+            "hostname": attached.hostname,
+            "name_servers": attached.name_servers,
+        }))
+    }
+
     async fn carry_out(&self, request: Request) -> Result<Value, Failure> {
         match request {
             Request::Update(entries) => {
@@ -157,24 +179,13 @@ impl Node {
                 self.networks.keep_only(idents).await;
                 Ok(Value::Null)
             }
-            Request::Attach(instance) => {
-                let (info, image) = (instance.info()?, instance.image()?);
-                let attached = self.networks.attach(&info, &image).await;
-                let attached = attached.map_err(shown)?.ok_or("no network")?;
-                if instance.counted {
-                    let added = self.traffic.add_instance(
-                        &info.instance,
-                        attached.address,
-                        Limits::default(),
-                    );
-                    added.await?;
-                }
-                Ok(json!({
-                    "namespace": attached.namespace,
-                    "address": attached.address,
-                    "hostname": attached.hostname,
-                    "name_servers": attached.name_servers,
-                }))
+            Request::Attach(instance) => self.attach(&instance).await,
+            Request::AttachAll(instances) => {
+                let attached = join_all(instances.iter().map(|it| self.attach(it))).await;
+                let outcome = |it: Result<Value, Failure>| {
+                    it.unwrap_or_else(|error| json!(error.to_string()))
+                };
+                Ok(attached.into_iter().map(outcome).collect())
             }
             Request::Detach(item) => {
                 let ident = ident(&item)?;

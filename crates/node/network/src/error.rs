@@ -164,7 +164,7 @@ pub enum AttachError {
         network: NetworkId,
         /// Why not.
         #[source]
-        source: PlanError,
+        source: Box<PlanError>,
     },
     /// The network is not there.
     #[error("the network of {instance} is not there")]
@@ -173,7 +173,7 @@ pub enum AttachError {
         instance: String,
         /// Why not.
         #[source]
-        source: NetworkError,
+        source: Box<NetworkError>,
     },
     /// What is begun must be written down first.
     #[error("the network of {instance} cannot be written down")]
@@ -191,7 +191,7 @@ pub enum AttachError {
         instance: String,
         /// Why not.
         #[source]
-        source: DetachError,
+        source: Box<DetachError>,
     },
     /// Its namespace.
     #[error("{instance} has no network namespace")]
@@ -209,7 +209,7 @@ pub enum AttachError {
         instance: String,
         /// Which plugin, and why.
         #[source]
-        source: AddError,
+        source: Box<AddError>,
     },
 }
 
@@ -251,15 +251,6 @@ pub enum DetachError {
         /// Why not.
         #[source]
         source: StoreError,
-    },
-    /// The network that it was the last one of.
-    #[error("the network of {instance}, which was its last one, is not removed")]
-    Network {
-        /// Whose.
-        instance: String,
-        /// Why not.
-        #[source]
-        source: NetworkError,
     },
 }
 

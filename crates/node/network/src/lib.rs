@@ -46,11 +46,13 @@
 //!   an uplink that was given to a network as a whole, which gets the node's address, and forwarding, which is switched on.
 //! * No instance gets an address that another one still has.
 //!
+//! # What it needs
+//! The plugins `loopback`, `bridge`, `static` and `bandwidth`, Muster's own `muster-firewall`, and `nft` or iptables. Whoever
+//! starts instances must see the daemon's mounts: it runs in the node's mount namespace, or in one that shares them.
+//!
 //! # What this crate does not do
 //! It plans no addresses, does not count traffic (`muster-traffic`), maps no ports of the node, and speaks IPv4 only: instances have
 //! no IPv6. Broadcasts and multicasts do not pass between instances.
-
-#![deny(unsafe_op_in_unsafe_fn)]
 
 mod directory;
 mod error;

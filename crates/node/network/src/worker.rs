@@ -30,7 +30,7 @@ pub(crate) struct Worker {
     namespaces: Namespaces,
     firewall: Firewall,
     directory: Directory,
-    /// What is in the database; changed after it, never held across an await.
+    /// What is in the database, and addresses that are about to be; never held across an await.
     book: Mutex<Book>,
     /// Networks that were brought up in this run, as they were then. Whoever changes links holds it.
     up: tokio::sync::Mutex<BTreeMap<NetworkId, NodeNetwork>>,

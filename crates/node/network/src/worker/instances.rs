@@ -30,9 +30,10 @@ impl Worker {
             let removed = self.detach(id).await;
             removed.map_err(|source| AttachError::Leftover {
                 instance: wish.ident().to_string(),
-                source,
+                source: Box::new(source),
             })?;
         }
+        self.reserve(wish, &plan)?;
         let made = self.build(wish, &plan).await;
         if let Err(error) = made {
             if let Err(left) = self.detach(id).await {
@@ -57,16 +58,6 @@ impl Worker {
                 network: parameters.network_id.clone(),
             });
         };
-        let taken = book.instances.values().find(|it| {
-            it.instance != id && it.network == parameters.network_id && it.address == parameters.ip
-        });
-        if let Some(other) = taken {
-            return Err(AttachError::AddressTaken {
-                instance,
-                address: parameters.ip,
-                other: other.name.clone(),
-            });
-        }
         let plan = wish.plan(
             &known.network,
             self.settings.same_subnet,
@@ -75,8 +66,25 @@ impl Worker {
         plan.map_err(|source| AttachError::Plan {
             instance,
             network: parameters.network_id.clone(),
-            source,
+            source: Box::new(source),
         })
+    }
+
+    /// Takes the address for this instance, before anything is waited for: another job may want it, too.
+    fn reserve(&self, wish: &Wish, plan: &Plan) -> Result<(), AttachError> {
+        let mut book = self.book();
+        let record = &plan.record;
+        let is_here = |it: &&Record| it.network == record.network && it.address == record.address;
+        let taken = book.instances.values().find(is_here);
+        if let Some(other) = taken.filter(|it| it.instance != record.instance) {
+            return Err(AttachError::AddressTaken {
+                instance: wish.ident().to_string(),
+                address: record.address,
+                other: other.name.clone(),
+            });
+        }
+        book.instances.insert(record.instance, record.clone());
+        Ok(())
     }
 
     /// Whether an earlier run has made exactly this, and it still is.
@@ -111,7 +119,7 @@ impl Worker {
         let added = self.runner.add(&plan.list, &plan.attachment).await;
         added.map_err(|source| AttachError::Plugins {
             instance: instance(),
-            source,
+            source: Box::new(source),
         })?;
         muster_fault::hit(fault::PLUGINS_DONE);
         let record = Record {
@@ -128,7 +136,7 @@ impl Worker {
         let settled = self.settle(&plan.record.network).await;
         settled.map_err(|source| AttachError::Network {
             instance: wish.ident().to_string(),
-            source,
+            source: Box::new(source),
         })
     }
 
@@ -191,14 +199,13 @@ impl Worker {
         let forget = self.store.write(move |db| records::forget_instance(db, id));
         forget.await.map_err(store_error)?;
         self.book().instances.remove(&id);
-        let Some(network) = network else {
-            return Ok(());
-        };
-        let settled = self.settle(&network).await;
-        settled.map_err(|source| DetachError::Network {
-            instance: name.clone(),
-            source,
-        })
+        // The instance is out; a network that is not as it should be is brought into line by the next list or instance.
+        if let Some(network) = network
+            && let Err(error) = self.settle(&network).await
+        {
+            tracing::warn!(network = %network, error = %ErrorChain(&error), "a network is not as it should be");
+        }
+        Ok(())
     }
 
     /// Removes everything of instances that are none of these.

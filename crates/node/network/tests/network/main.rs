@@ -12,4 +12,5 @@ mod nodes;
 mod restart;
 mod rig;
 mod speed;
+mod vlan;
 mod wire;

@@ -74,7 +74,7 @@ fn after_a_reboot_everything_is_made_anew() {
     node.start();
     node.update(two_networks()).unwrap();
     let (web, app) = (member("web", "front", 2), member("app", "front", 3));
-    (node.attach(&web), node.attach(&app));
+    drop([node.attach(&web), node.attach(&app)]);
     let running = node.facts();
     node.kill();
     let wipe =

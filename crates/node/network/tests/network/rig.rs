@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 const RUN: &str = "/run/muster";
 
 /// The programs that plugins are, built once for all tests of this process.
-fn programs() -> &'static Path {
+pub(crate) fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<Binaries> = OnceLock::new();
     let build = || {
         let programs = [("muster-firewall", "muster-firewall")];
