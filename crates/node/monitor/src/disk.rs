@@ -11,6 +11,7 @@ use std::time::Duration;
 use muster_api::domain::{InstanceIdent, PartitionName};
 
 pub(crate) use self::measure::{DiskUse, Job, MeasureError, Measurement, Progress};
+use self::walk::Bounds;
 use crate::settings::DiskSettings;
 use crate::watch::WatchedFolder;
 
@@ -62,8 +63,8 @@ struct Running {
     number: u64,
     /// What it has not told about yet, in its order: it is at the first of them.
     ahead: VecDeque<(PlaceKey, Arc<Path>)>,
-    /// For how long it has told nothing.
-    silent: Duration,
+    /// For how long it has told nothing, counted from the first poll after it told something: never too long.
+    silent: Option<Duration>,
 }
 
 /// What is to be done at a poll.
@@ -209,8 +210,12 @@ impl Disks {
     /// Whether the job that is out has told nothing for too long.
     fn hangs(&mut self, elapsed: Duration) -> bool {
         self.running.as_mut().is_some_and(|running| {
-            running.silent = running.silent.saturating_add(elapsed);
-            running.silent >= self.patience
+            let silent = running
+                .silent
+                .map_or(Duration::ZERO, |silent| silent.saturating_add(elapsed));
+            running.silent = Some(silent);
+            // A walk ends by itself after once this time.
+            silent >= self.patience.saturating_mul(2)
         })
     }
 
@@ -251,14 +256,17 @@ impl Disks {
         self.running = Some(Running {
             number: self.round,
             ahead: partitions.iter().chain(&folders).cloned().collect(),
-            silent: Duration::ZERO,
+            silent: None,
         });
         Some(Job {
             number: self.round,
             partitions,
             folders,
             allowance,
-            max_entries: self.max_entries,
+            bounds: Bounds {
+                entries: self.max_entries,
+                time: self.patience,
+            },
         })
     }
 
@@ -282,7 +290,7 @@ impl Disks {
             Progress::Found(measurement) => {
                 self.running = running.map_or(self.running.take(), |mut running| {
                     running.ahead.pop_front();
-                    running.silent = Duration::ZERO;
+                    running.silent = None;
                     Some(running)
                 });
                 self.take(measurement)

@@ -22,8 +22,8 @@
 //!
 //! # Disks
 //! Partitions and folders are measured in a thread of their own, one after the other, which nobody waits for longer than a
-//! moment. A file system that does not answer keeps its last figures and its thread (of which there are at most eight); after
-//! [`DiskSettings::patience`] the others are measured without it. A folder with a project quota is
+//! moment. A file system that does not answer keeps its last figures and its thread (of which there are at most eight), and
+//! after twice [`DiskSettings::patience`] the others are measured without it. A folder with a project quota is
 //! asked like a partition. (A user's quota would not tell an instance's state from its storage, which belong to one user.) Any
 //! other is walked: without crossing into other file systems or following links, hard links counted once, up to
 //! [`DiskSettings::max_entries`]. Walks share an allowance, one percent of the time unless configured: what took long makes the

@@ -22,8 +22,8 @@ pub struct DiskSettings {
     pub rest: u32,
     /// Files and folders that one walk looks at. A folder with more is reported with what was seen, and said once in the log.
     pub max_entries: u64,
-    /// How long a file system may take to answer. Its places are then left alone until it does, and the others measured
-    /// without them.
+    /// How long one walk may take; what it has seen by then is reported as with too many entries. A file system that has not
+    /// answered anything for twice as long is left alone until it does, and the others are measured without it.
     pub patience: Duration,
 }
 

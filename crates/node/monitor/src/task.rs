@@ -22,7 +22,7 @@ use crate::sample::Sampler;
 use crate::settings::MonitorSettings;
 use crate::traffic::TrafficSource;
 
-/// How long a poll waits for disks. What comes later is in the next snapshot.
+/// How long a poll waits for disks, and never longer than half its period. What comes later is in the next snapshot.
 const DISK_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How many places a thread may be ahead of whoever takes what it tells.
@@ -129,7 +129,8 @@ impl Monitor {
         };
         if measures_disks {
             // It goes on by itself.
-            let _ = timeout(DISK_PATIENCE, self.settle_all()).await;
+            let patience = DISK_PATIENCE.min(self.period / 2);
+            let _ = timeout(patience, self.settle_all()).await;
         }
         let outcome = self.engine.step(elapsed, &sample, &*self.traffic, now);
         self.counts.polls += 1;

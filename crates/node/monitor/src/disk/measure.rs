@@ -9,7 +9,7 @@ use rustix::fs::{StatVfs, lstat, statvfs};
 use rustix::io::Errno;
 
 use super::PlaceKey;
-use super::walk::walk;
+use super::walk::{Bounds, walk};
 
 /// What is used of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(crate) struct Job {
     /// Folders, in this order, until the allowance is used up.
     pub(crate) folders: Vec<(PlaceKey, Arc<Path>)>,
     pub(crate) allowance: Duration,
-    pub(crate) max_entries: u64,
+    pub(super) bounds: Bounds,
 }
 
 impl Job {
@@ -79,7 +79,11 @@ impl Job {
             if is_unwanted() || begin.elapsed() >= self.allowance {
                 break;
             }
-            let found = folder(&path, self.max_entries, unwanted);
+            let found = folder(&path, self.bounds, unwanted);
+            // What it has seen until somebody stopped it tells nothing.
+            if is_unwanted() {
+                break;
+            }
             tell(Progress::Found(Measurement { key, path, found }));
         }
         tell(Progress::Done(begin.elapsed()));
@@ -117,12 +121,12 @@ fn has_quota(path: &Path, stat: &StatVfs) -> bool {
     same_device && statvfs(parent).is_ok_and(|above| stat.f_blocks < above.f_blocks)
 }
 
-fn folder(path: &Path, max_entries: u64, unwanted: &AtomicBool) -> Result<DiskUse, MeasureError> {
+fn folder(path: &Path, bounds: Bounds, unwanted: &AtomicBool) -> Result<DiskUse, MeasureError> {
     let stat = statvfs(path).map_err(MeasureError::FileSystem)?;
     let (used, complete) = if has_quota(path, &stat) {
         (used(&stat), true)
     } else {
-        let walked = walk(path, max_entries, unwanted).map_err(MeasureError::Look)?;
+        let walked = walk(path, bounds, unwanted).map_err(MeasureError::Look)?;
         (walked.bytes, walked.complete)
     };
     Ok(DiskUse {

@@ -1,12 +1,13 @@
 //! What the files below a folder take on disk.
 //!
 //! The folder belongs to an instance that may change it meanwhile, and may mean ill: nothing is followed, no other file system
-//! is entered, and everything is reached through the descriptor of the folder it was seen in. Bounded in entries, in depth (one
-//! descriptor per level) and in memory.
+//! is entered, and everything is reached through the descriptor of the folder it was seen in. Bounded in entries, in time, in
+//! depth (one descriptor per level) and in memory.
 
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, Stat, openat, statat};
@@ -18,6 +19,13 @@ const MAX_DEPTH: usize = 64;
 const MAX_LINKED: usize = 1 << 16;
 /// Bytes in a block of `st_blocks`, whatever the file system's own are.
 const BLOCK: u64 = 512;
+
+/// How much one walk looks at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) entries: u64,
+    pub(super) time: Duration,
+}
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +44,8 @@ struct Walk {
 }
 
 /// Adds up what is below `path`, itself included; it may be a file. An entry that goes meanwhile does not count.
-pub(super) fn walk(path: &Path, max_entries: u64, unwanted: &AtomicBool) -> Result<Walked, Errno> {
+pub(super) fn walk(path: &Path, bounds: Bounds, unwanted: &AtomicBool) -> Result<Walked, Errno> {
+    let begin = Instant::now();
     // Whoever named the folder may have named it by a link.
     let top = rustix::fs::stat(path)?;
     let mut walk = Walk {
@@ -45,7 +54,7 @@ pub(super) fn walk(path: &Path, max_entries: u64, unwanted: &AtomicBool) -> Resu
             complete: true,
         },
         device: top.st_dev,
-        entries_left: max_entries,
+        entries_left: bounds.entries,
         linked: HashSet::new(),
     };
     walk.count(&top);
@@ -76,7 +85,8 @@ pub(super) fn walk(path: &Path, max_entries: u64, unwanted: &AtomicBool) -> Resu
         if matches!(entry.file_name().to_bytes(), b"." | b"..") {
             continue;
         }
-        if walk.entries_left == 0 || unwanted.load(Ordering::Relaxed) {
+        let is_over = walk.entries_left == 0 || begin.elapsed() >= bounds.time;
+        if is_over || unwanted.load(Ordering::Relaxed) {
             walk.found.complete = false;
             break;
         }
@@ -154,8 +164,15 @@ mod tests {
 
     use super::*;
 
-    fn measured(path: &Path, max_entries: u64) -> Walked {
-        walk(path, max_entries, &AtomicBool::new(false)).unwrap()
+    const fn bounds(entries: u64) -> Bounds {
+        Bounds {
+            entries,
+            time: Duration::MAX,
+        }
+    }
+
+    fn measured(path: &Path, entries: u64) -> Walked {
+        walk(path, bounds(entries), &AtomicBool::new(false)).unwrap()
     }
 
     /// What `du` says.
@@ -203,8 +220,14 @@ mod tests {
         assert!(measured(folder.path(), 50).complete);
         let some = measured(folder.path(), 49);
         assert!(!some.complete && some.bytes > 0);
-        let unwanted = walk(folder.path(), 50, &AtomicBool::new(true)).unwrap();
+        let unwanted = walk(folder.path(), bounds(50), &AtomicBool::new(true)).unwrap();
         assert!(!unwanted.complete);
+        let no_time = Bounds {
+            time: Duration::ZERO,
+            ..bounds(50)
+        };
+        let hasty = walk(folder.path(), no_time, &AtomicBool::new(false)).unwrap();
+        assert!(!hasty.complete);
 
         let deep = tempfile::tempdir().unwrap();
         let mut path = deep.path().to_owned();
@@ -222,7 +245,11 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_an_error() {
-        let gone = walk(Path::new("/nowhere/at/all"), 1, &AtomicBool::new(false));
+        let gone = walk(
+            Path::new("/nowhere/at/all"),
+            bounds(1),
+            &AtomicBool::new(false),
+        );
         assert_eq!(gone, Err(Errno::NOENT));
     }
 }
