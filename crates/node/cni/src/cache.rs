@@ -72,6 +72,10 @@ fn path_of(folder: &Path, attachment: &Attachment) -> PathBuf {
     folder.join(format!("{container}@{interface}{ENDING}"))
 }
 
+fn draft_of(path: &Path) -> PathBuf {
+    path.with_extension("new")
+}
+
 /// The file by which plugins get their configuration, and by which it is known that they work.
 pub(crate) fn input_file(folder: &Path, attachment: &Attachment) -> PathBuf {
     path_of(folder, attachment).with_extension("input")
@@ -91,15 +95,17 @@ pub(crate) fn put(folder: &Path, entry: &Entry) -> Result<(), CacheError> {
         path: path.clone(),
         source: error.into(),
     })?;
-    let mut draft = path.clone().into_os_string();
-    draft.push(".new");
-    let draft = PathBuf::from(draft);
+    let draft = draft_of(&path);
     let write = || {
         let mut file = File::create(&draft)?;
         file.write_all(&bytes)?;
         file.sync_all()
     };
-    write().map_err(file_error("write", &draft))?;
+    write().map_err(|error| {
+        // Half a draft is of no use to anybody; where it could not even be made, there is none.
+        let _ = fs::remove_file(&draft);
+        file_error("write", &draft)(error)
+    })?;
     fs::rename(&draft, &path).map_err(file_error("replace", &path))?;
     sync_folder(folder)
 }
@@ -132,14 +138,19 @@ fn read(path: &Path) -> Result<Option<Entry>, CacheError> {
 }
 
 pub(crate) fn forget(folder: &Path, attachment: &Attachment) -> Result<(), CacheError> {
+    let entry = path_of(folder, attachment);
+    let input = input_file(folder, attachment);
     // The entry goes last: as long as it is there, all is tried again.
-    for path in [input_file(folder, attachment), path_of(folder, attachment)] {
+    for path in [draft_of(&entry), input, entry] {
         match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => done.map_err(file_error("remove", &path))?,
         }
     }
-    sync_folder(folder)
+    match sync_folder(folder) {
+        Err(CacheError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+        synced => synced,
+    }
 }
 
 /// All attachments that something was begun for. Files that are none are left out, and said.
@@ -208,8 +219,13 @@ mod tests {
             get(&folder, &stray),
             Err(CacheError::Content { .. })
         ));
+        // What a death in the middle of writing leaves goes as well.
+        fs::write(folder.join("c1@eth0.new"), "{").unwrap();
+        fs::write(folder.join("c1@eth0.input"), "{").unwrap();
         forget(&folder, &attachment).unwrap();
         forget(&folder, &attachment).unwrap();
         assert_eq!(all(&folder).unwrap(), []);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        forget(Path::new("/no/such/folder"), &attachment).unwrap();
     }
 }

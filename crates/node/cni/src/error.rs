@@ -62,6 +62,14 @@ pub enum PluginFault {
         /// What the system said.
         source: io::Error,
     },
+    /// Its configuration cannot be handed to it.
+    #[error("cannot write its configuration to {}", path.display())]
+    Input {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Its end cannot be seen or its answer not be read.
     #[error("cannot follow the program")]
     Follow(#[source] io::Error),

@@ -129,12 +129,16 @@ impl Call<'_> {
                 .mode(0o600);
             options.open(self.input_file)
         };
-        let mut file = open().map_err(PluginFault::Follow)?;
+        let unwritten = |source| PluginFault::Input {
+            path: self.input_file.to_owned(),
+            source,
+        };
+        let mut file = open().map_err(unwritten)?;
         let lock = async {
             loop {
                 match file.try_lock() {
                     Err(TryLockError::WouldBlock) => sleep(LOOK_AGAIN).await,
-                    Err(TryLockError::Error(error)) => return Err(PluginFault::Follow(error)),
+                    Err(TryLockError::Error(error)) => return Err(unwritten(error)),
                     Ok(()) => return Ok(()),
                 }
             }
@@ -146,7 +150,7 @@ impl Call<'_> {
             file.write_all(&self.input)?;
             file.rewind()
         };
-        write().map_err(PluginFault::Follow)?;
+        write().map_err(unwritten)?;
         Ok(file)
     }
 

@@ -75,7 +75,10 @@ impl Runner {
                 Ok(result) => result,
                 Err(source) => {
                     // What was never run has nothing to undo.
-                    let ran = !matches!(source.fault, PluginFault::NotFound { .. });
+                    let ran = !matches!(
+                        source.fault,
+                        PluginFault::NotFound { .. } | PluginFault::Input { .. }
+                    );
                     self.undo(&entry, position + usize::from(ran)).await;
                     return Err(AddError::Plugin {
                         container: container(),
@@ -154,7 +157,7 @@ impl Runner {
             source,
         };
         let Some(entry) = self.get(attachment).await.map_err(unreadable)? else {
-            return Ok(());
+            return self.forget(attachment).await.map_err(unreadable);
         };
         let plugins = entry.list.plugins();
         if let (failed, Some(first)) = self.delete(&entry, plugins).await {

@@ -101,3 +101,28 @@ fn what_a_plugin_cannot_remove_now_is_removed_later() {
     node.facts_without_foundations()
         .assert_same(&before, "after the second attempt");
 }
+
+#[test]
+fn a_full_disk_is_an_error_that_passes() {
+    require!(Root, NetNs, File("/usr/lib/cni/bridge"));
+    let net = Net::new(&["node"]).unwrap();
+    let mut node = Node::new(net.host("node"), &[]);
+    node.start();
+    node.update(two_networks()).unwrap();
+    let app = node.attach(&member("app", "front", 3));
+    serve(&app, &[8080]);
+    let before = node.facts();
+    node.sh("dd if=/dev/zero of=/run/full bs=4096 2>/dev/null || true");
+    let error = node
+        .ask(&json!({"attach": member("web", "front", 2)}))
+        .unwrap_err();
+    assert!(
+        error.starts_with("Failed: web:lab:0 is not in its network: "),
+        "{error}"
+    );
+    assert!(error.contains("No space left on device"), "{error}");
+    node.sh("rm /run/full");
+    node.facts().assert_same(&before, "after the failure");
+    let web = node.attach(&member("web", "front", 2));
+    assert!(reach(&web, (app.address, 8080), Protocol::Tcp, PATIENCE).is_some());
+}

@@ -44,8 +44,7 @@ struct Running {
 impl Node {
     /// A machine on a host's network, with an empty `/run`.
     pub(crate) fn new(host: &Host, settings: &[&str]) -> Self {
-        let script =
-            "mount -t tmpfs none /run && ip link set lo up && echo ready && exec sleep 3600";
+        let script = "mount -t tmpfs -o size=8m none /run && ip link set lo up && echo ready && exec sleep 3600";
         let mut holder = Program::new("/usr/bin/unshare")
             .args(["--mount", "--propagation", "private", "sh", "-c", script])
             .on(host)
