@@ -221,8 +221,8 @@ impl Alerts {
             journal,
             told_lost: None,
         };
-        self.write(change, stop).await;
-        if let Some(kept) = kept {
+        let is_kept = self.write(change, stop).await;
+        if let Some(kept) = kept.filter(|_| is_kept) {
             // The reader may be gone; it will find its place again.
             let _ = kept.send(());
         }

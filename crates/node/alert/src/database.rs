@@ -206,3 +206,6 @@ fn kind_of(kind: &AlertKind) -> Kind {
     };
     Kind { name, priority }
 }
+
+#[cfg(test)]
+mod tests;

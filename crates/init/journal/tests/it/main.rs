@@ -4,6 +4,7 @@ mod follow;
 mod hostile;
 mod kill;
 mod peer;
+mod places;
 mod power;
 mod properties;
 mod round_trip;
