@@ -31,7 +31,7 @@
 //! # What is let through
 //! | packet | verdict |
 //! |---|---|
-//! | of a connection that was let through, or an error about one | passes |
+//! | of a connection that was let through, or an error about one, as long as the instance has rules | passes |
 //! | instance to an address of its subnet | passes if both have `same_subnet`, or both ends permit it as below |
 //! | instance to another instance or a local network | passes if the sender is allowed that connection, and the receiver exposes that port |
 //! | instance to the outside (not [`LOCAL_NETWORKS`]) | passes, masqueraded |

@@ -24,9 +24,7 @@ use crate::subnet::LOCAL_NETWORKS;
 const ESTABLISHED: &str = "-m conntrack --ctstate RELATED,ESTABLISHED";
 const INVALID: &str = "-m conntrack --ctstate INVALID -j DROP";
 
-/// Where an instance's line goes: after the rules that come first, before the one that drops the rest.
-const FIRST_INSTANCE: usize = 3;
-const FIRST_NODE_INSTANCE: usize = 4;
+/// Where a meter's line goes: after the rules that leave local networks out, before the one that counts for the node.
 const FIRST_METER: usize = LOCAL_NETWORKS.len() + 1;
 
 /// A change that turns what is installed into what is wanted.
@@ -145,7 +143,6 @@ impl Script {
         let rules = |rules: &[&str]| -> Vec<String> {
             rules.iter().map(|rule| (*rule).to_owned()).collect()
         };
-        let checked = [&*format!("{ESTABLISHED} -j RETURN"), INVALID, "-j DROP"];
         let chains = [
             ("FROM", Vec::new()),
             ("TO", Vec::new()),
@@ -154,17 +151,9 @@ impl Script {
             ("BRIDGES", Vec::new()),
             ("NAMES", Vec::new()),
             ("QUIET", Vec::new()),
-            ("LEAVE", rules(&checked)),
-            ("ARRIVE", rules(&checked)),
-            (
-                "NODE",
-                rules(&[
-                    &format!("{ESTABLISHED} -j ACCEPT"),
-                    INVALID,
-                    "-j MUSTER-NAMES",
-                    "-j DROP",
-                ]),
-            ),
+            ("LEAVE", rules(&["-j DROP"])),
+            ("ARRIVE", rules(&["-j DROP"])),
+            ("NODE", rules(&["-j DROP"])),
             ("DOWN", counted("-s")),
             ("UP", counted("-d")),
             (
@@ -252,12 +241,20 @@ impl Script {
         {
             self.remove_instance(instance);
         }
-        for (letter, peer, permit, rules) in [
-            ('O', "-d", "RETURN", &rules.outgoing),
-            ('I', "-s", "RETURN", &rules.incoming),
-            ('N', "-d", "ACCEPT", &rules.to_node),
+        for (letter, peer, permit, rules, first) in [
+            ('O', "-d", "RETURN", &rules.outgoing, None),
+            ('I', "-s", "RETURN", &rules.incoming, None),
+            ('N', "-d", "ACCEPT", &rules.to_node, Some("-j MUSTER-NAMES")),
         ] {
             self.line(format_args!(":MUSTER-{letter}-{tag} - [0:0]"));
+            // Here rather than before the instance is looked up: one that has no rules has no connections.
+            self.line(format_args!(
+                "-A MUSTER-{letter}-{tag} {ESTABLISHED} -j {permit}"
+            ));
+            self.line(format_args!("-A MUSTER-{letter}-{tag} {INVALID}"));
+            if let Some(rule) = first {
+                self.line(format_args!("-A MUSTER-{letter}-{tag} {rule}"));
+            }
             for rule in rules {
                 for rule in render(rule, peer, permit) {
                     self.line(format_args!("-A MUSTER-{letter}-{tag} {rule}"));
@@ -270,9 +267,9 @@ impl Script {
             .insert(instance.clone(), address)
             .is_none()
         {
-            for (chain, letter, field, position) in INSTANCE_JUMPS {
+            for (chain, letter, field) in INSTANCE_JUMPS {
                 self.line(format_args!(
-                    "-I MUSTER-{chain} {position} {field} {address}/32 -m comment --comment {instance} -g MUSTER-{letter}-{tag}"
+                    "-I MUSTER-{chain} 1 {field} {address}/32 -m comment --comment {instance} -g MUSTER-{letter}-{tag}"
                 ));
             }
         }
@@ -283,12 +280,12 @@ impl Script {
             return;
         };
         let tag = instance.tag();
-        for (chain, letter, field, _) in INSTANCE_JUMPS {
+        for (chain, letter, field) in INSTANCE_JUMPS {
             self.line(format_args!(
                 "-D MUSTER-{chain} {field} {address}/32 -m comment --comment {instance} -g MUSTER-{letter}-{tag}"
             ));
         }
-        for (_, letter, _, _) in INSTANCE_JUMPS {
+        for (_, letter, _) in INSTANCE_JUMPS {
             self.line(format_args!("-F MUSTER-{letter}-{tag}"));
             self.line(format_args!("-X MUSTER-{letter}-{tag}"));
         }
@@ -350,10 +347,10 @@ impl Script {
     }
 }
 
-const INSTANCE_JUMPS: [(&str, char, &str, usize); 3] = [
-    ("LEAVE", 'O', "-s", FIRST_INSTANCE),
-    ("ARRIVE", 'I', "-d", FIRST_INSTANCE),
-    ("NODE", 'N', "-s", FIRST_NODE_INSTANCE),
+const INSTANCE_JUMPS: [(&str, char, &str); 3] = [
+    ("LEAVE", 'O', "-s"),
+    ("ARRIVE", 'I', "-d"),
+    ("NODE", 'N', "-s"),
 ];
 
 /// `peer` is the option for the other end, `permit` what lets the packet go on.

@@ -77,8 +77,6 @@ const CHAINS: [(&str, &str, &[&str]); 10] = [
         "",
         &[
             "meta nfproto != ipv4 drop",
-            "ct state established,related return",
-            "ct state invalid drop",
             "ip saddr vmap @sources",
             "drop",
         ],
@@ -88,8 +86,6 @@ const CHAINS: [(&str, &str, &[&str]); 10] = [
         "",
         &[
             "meta nfproto != ipv4 drop",
-            "ct state established,related return",
-            "ct state invalid drop",
             "ip daddr vmap @destinations",
             "drop",
         ],
@@ -99,9 +95,6 @@ const CHAINS: [(&str, &str, &[&str]); 10] = [
         "",
         &[
             "meta nfproto != ipv4 drop",
-            "ct state established,related accept",
-            "ct state invalid drop",
-            "iifname . ip daddr @resolvers meta l4proto { tcp, udp } th dport 53 accept",
             "ip saddr vmap @node_sources",
             "drop",
         ],
@@ -135,6 +128,9 @@ const MAPS: [(&str, &str); 6] = [
     ("downloads", "ipv4_addr"),
     ("uploads", "ipv4_addr"),
 ];
+
+/// The node's name server, at its address on the bridge that the question comes from.
+const NAMES: &str = "iifname . ip daddr @resolvers meta l4proto { tcp, udp } th dport 53 accept";
 
 const LOCAL6: &str = "::1, fc00::/7, fe80::/10, ff00::/8";
 
@@ -279,13 +275,23 @@ impl Script {
         }
         let is_new = !self.state.instances.contains_key(instance);
         let chains = [
-            ("out", "daddr", "return", &rules.outgoing),
-            ("in", "saddr", "return", &rules.incoming),
-            ("node", "daddr", "accept", &rules.to_node),
+            ("out", "daddr", "return", &rules.outgoing, None),
+            ("in", "saddr", "return", &rules.incoming, None),
+            ("node", "daddr", "accept", &rules.to_node, Some(NAMES)),
         ];
-        for (prefix, peer, permit, rules) in chains {
+        for (prefix, peer, permit, rules, first) in chains {
             self.line(format_args!("add chain {TABLE} {prefix}_{tag}"));
             self.line(format_args!("flush chain {TABLE} {prefix}_{tag}"));
+            // Here rather than before the instance is looked up: one that has no rules has no connections.
+            self.line(format_args!(
+                "add rule {TABLE} {prefix}_{tag} ct state established,related {permit}"
+            ));
+            self.line(format_args!(
+                "add rule {TABLE} {prefix}_{tag} ct state invalid drop"
+            ));
+            if let Some(rule) = first {
+                self.line(format_args!("add rule {TABLE} {prefix}_{tag} {rule}"));
+            }
             for rule in rules {
                 let rule = render(rule, peer, permit);
                 self.line(format_args!("add rule {TABLE} {prefix}_{tag} {rule}"));

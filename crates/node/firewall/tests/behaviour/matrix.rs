@@ -1,6 +1,6 @@
 //! Who reaches whom, for every pair of hosts.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -77,6 +77,7 @@ fn is_let_to_node(from: &str, at: Ipv4Addr, protocol: &str, port: u16) -> bool {
     let asks_for_names = at == Ipv4Addr::from(own_bridge) && port == 53;
     match from {
         "outside" => true,
+        "stranger" => false,
         "a" => asks_for_names || (at, protocol, port) == (NODE, "tcp", 90),
         _ => asks_for_names,
     }
@@ -132,7 +133,7 @@ fn probes() -> Vec<Probe> {
                     });
                 }
             }
-            // The node itself may talk with everyone.
+            // The node itself may talk with everyone who may answer.
             for (to, at) in hosts.iter().copied() {
                 probes.push(Probe {
                     from: "node",
@@ -140,7 +141,7 @@ fn probes() -> Vec<Probe> {
                     at,
                     protocol,
                     port,
-                    expected: true,
+                    expected: to != "stranger",
                 });
             }
         }
@@ -250,6 +251,49 @@ fn new_rules_hold_for_new_connections() {
             rig::tcp(rig.host("a"), address("e"), 80).is_none(),
             "{name}"
         );
+    }
+}
+
+/// Connections end with the rules of an instance, also those that were let through before.
+#[test]
+fn an_instance_without_rules_is_cut_off_at_once() {
+    muster_lab::require!(Root, NetNs);
+    for (name, firewall) in crate::backends() {
+        let rig = Rig::new();
+        rig.on_node(&firewall, |firewall| firewall.reconcile(&desired()))
+            .unwrap();
+        let _servers = [
+            Servers::start(rig.host("outside"), &[80]),
+            Servers::start(rig.host("b"), &[80]),
+            Servers::start(rig.host("node"), &[53]),
+        ];
+        let node = Ipv4Addr::new(172, 20, 0, 1);
+        let connect = |(to, port): (Ipv4Addr, u16)| {
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+            socket.connect((to, port)).unwrap();
+            socket
+                .set_read_timeout(Some(Duration::from_secs(1)))
+                .unwrap();
+            socket
+        };
+        let peers = [(OUTSIDE, 80), (address("b"), 80), (node, 53)];
+        let sockets = rig.host("a").run(|| peers.map(connect)).unwrap();
+        let answered = || {
+            sockets.each_ref().map(|socket| {
+                socket.send(b"still there?").unwrap();
+                socket.recv(&mut [0; 64]).is_ok()
+            })
+        };
+        assert_eq!(answered(), [true; 3], "{name}");
+        let a = policy("a").instance().clone();
+        let apply = |change: Change| {
+            rig.on_node(&firewall, |firewall| firewall.apply(&[change]))
+                .unwrap()
+        };
+        apply(Change::RemoveInstance(a));
+        assert_eq!(answered(), [false; 3], "{name}");
+        apply(Change::PutInstance(policy("a").same_subnet(true)));
+        assert_eq!(answered(), [true; 3], "{name}");
     }
 }
 
