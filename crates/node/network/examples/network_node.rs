@@ -256,6 +256,9 @@ async fn main() -> Result<(), Failure> {
     if let Some(folder) = given.get("plugins") {
         settings.plugin_folders.insert(0, folder.into());
     }
+    if let Some(milliseconds) = given.get("look-ms") {
+        settings.look_period = Duration::from_millis(milliseconds.parse()?);
+    }
     if let Some(milliseconds) = given.get("timeout-ms") {
         settings.plugin_timeout = Duration::from_millis(milliseconds.parse()?);
     }

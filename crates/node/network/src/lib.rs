@@ -11,7 +11,8 @@
 //!
 //! # The task
 //! One future, spawned by the daemon before the launcher starts, since that asks at once. In: requests (bounded to 64), each
-//! with a channel for its answer. It first takes over what an earlier run has made, then carries requests out: up to four
+//! with a channel for its answer. It first takes over what an earlier run has made, and looks again every minute whether all of
+//! it is still there, since others may clear the packet filter. It carries requests out: up to four
 //! instances at a time, one job per instance, and alone what touches everything (`gate`, pure). It runs the name servers of all
 //! networks, too. It may be dropped at any time.
 //!

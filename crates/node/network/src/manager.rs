@@ -12,6 +12,7 @@ use muster_launcher::seams::{InstalledImage, Network, SeamError};
 use muster_runtime::NetworkAttachment;
 use muster_store::Store;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{MissedTickBehavior, interval};
 use uuid::Uuid;
 
 use crate::error::{NetworksGone, OpenNetworksError, UpdateNetworksError};
@@ -43,6 +44,7 @@ enum Request {
         oneshot::Sender<Result<NetworkAttachment, SeamError>>,
     ),
     Detach(Uuid, oneshot::Sender<Result<(), SeamError>>),
+    LookAfter,
 }
 
 impl NetworkManager {
@@ -124,7 +126,10 @@ impl Network for NetworkManager {
 
 /// Carries requests out until the last handle is dropped.
 async fn run(worker: Arc<Worker>, mut inbox: mpsc::Receiver<Request>) {
-    worker.take_over().await;
+    worker.look_after().await;
+    let mut looks = interval(worker.look_period());
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    looks.reset();
     let mut gate = Gate::new(AT_A_TIME);
     let mut waiting: BTreeMap<Ticket, Request> = BTreeMap::new();
     let mut jobs: FuturesUnordered<BoxFuture<'static, Ticket>> = FuturesUnordered::new();
@@ -132,6 +137,11 @@ async fn run(worker: Arc<Worker>, mut inbox: mpsc::Receiver<Request>) {
     let mut open = true;
     while open || !jobs.is_empty() {
         tokio::select! {
+            _ = looks.tick(), if waiting.is_empty() => {
+                last += 1;
+                gate.enter(last, Scope::Everything);
+                waiting.insert(last, Request::LookAfter);
+            },
             request = inbox.recv(), if open && !gate.is_full(REQUESTS) => match request {
                 Some(request) => {
                     last += 1;
@@ -158,7 +168,7 @@ async fn run(worker: Arc<Worker>, mut inbox: mpsc::Receiver<Request>) {
 impl Request {
     fn scope(&self) -> Scope {
         match self {
-            Self::Update(..) | Self::KeepOnly(..) => Scope::Everything,
+            Self::Update(..) | Self::KeepOnly(..) | Self::LookAfter => Scope::Everything,
             Self::Attach(wish, _) => Scope::Instance(wish.instance_id()),
             Self::Detach(id, _) => Scope::Instance(*id),
         }
@@ -174,6 +184,7 @@ impl Request {
                 worker.keep_only(&ids).await;
                 let _ = answer.send(());
             }
+            Self::LookAfter => worker.look_after().await,
             Self::Attach(wish, answer) => {
                 let _ = answer.send(worker.attach(&wish).await.map_err(Into::into));
             }

@@ -1,6 +1,5 @@
 //! A network as this node takes part in it.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use muster_api::domain::{NetworkId, Subnet};
@@ -165,11 +164,7 @@ pub(crate) fn vlan_name(id: &NetworkId) -> LinkName {
 
 fn derived(prefix: &str, id: &NetworkId) -> LinkName {
     let digest = Sha256::digest(id.as_str());
-    let mut name = prefix.to_owned();
-    for byte in digest.iter().take(6) {
-        // Writing to a string cannot fail.
-        let _ = write!(name, "{byte:02x}");
-    }
+    let name = format!("{prefix}{}", hex::encode(&digest[..6]));
     LinkName::new(&name).expect("three letters and twelve digits are a link name")
 }
 

@@ -32,6 +32,8 @@ pub struct NetworkSettings {
     pub same_subnet: SameSubnet,
     /// After this time a plugin hangs and is killed.
     pub plugin_timeout: Duration,
+    /// Between two looks whether links and rules are still there: others may clear the packet filter.
+    pub look_period: Duration,
     /// Whom the networks' name servers ask for names outside, after those that the controller names: as a rule the node's own,
     /// by `muster_dns::upstreams`.
     pub upstream_name_servers: Vec<SocketAddr>,
@@ -48,6 +50,7 @@ impl NetworkSettings {
             untagged_uplinks: BTreeMap::new(),
             same_subnet: SameSubnet::default(),
             plugin_timeout: Duration::from_secs(30),
+            look_period: Duration::from_secs(60),
             upstream_name_servers: Vec::new(),
         }
     }

@@ -7,6 +7,7 @@ mod networks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use muster_api::domain::NetworkId;
 use muster_cni::Runner;
@@ -69,6 +70,11 @@ impl Worker {
             settings,
             store,
         })
+    }
+
+    /// Never nought, which no timer takes.
+    pub(crate) fn look_period(&self) -> Duration {
+        self.settings.look_period.max(Duration::from_millis(10))
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use muster_api::domain::NetworkId;
-use muster_firewall::InstanceId;
 use muster_firewall::plugin::{self, Request};
+use muster_firewall::{Installed, InstanceId};
 use muster_runtime::NetworkAttachment;
 use muster_telemetry::ErrorChain;
 use serde_json::{Value, json};
@@ -267,15 +267,7 @@ impl Worker {
     }
 
     /// Gives rules back to instances that have lost them while nobody looked.
-    pub(super) async fn restore_rules(&self) {
-        let firewall = self.firewall.clone();
-        let installed = match blocking(move || firewall.installed()).await {
-            Ok(installed) => installed,
-            Err(error) => {
-                tracing::warn!(error = %ErrorChain(&error), "rules of instances are not looked after");
-                return;
-            }
-        };
+    pub(super) async fn restore_rules(&self, installed: &Installed) {
         let ruled: BTreeSet<String> = installed
             .instances()
             .map(|(id, _)| id.to_string())

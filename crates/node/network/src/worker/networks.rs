@@ -21,21 +21,36 @@ use crate::plan::{self, Known};
 use crate::records;
 
 impl Worker {
-    /// Brings up what was there before, in whatever state it is now.
-    pub(crate) async fn take_over(&self) {
+    /// Brings all networks into line with what is written down, in whatever state they are, and gives lost rules back.
+    pub(crate) async fn look_after(&self) {
         let known: Vec<NodeNetwork> = {
             let book = self.book();
-            book.networks
-                .values()
-                .map(|it| it.network.clone())
-                .collect()
+            let networks = book.networks.values();
+            networks.map(|it| it.network.clone()).collect()
         };
+        if known.is_empty() {
+            return;
+        }
+        let firewall = self.firewall.clone();
+        let installed = match blocking(move || firewall.installed()).await {
+            Ok(installed) => installed,
+            Err(error) => {
+                tracing::warn!(error = %ErrorChain(&error), "networks are not looked after");
+                return;
+            }
+        };
+        let ruled: Vec<&str> = installed
+            .networks()
+            .map(|it| it.bridge().as_str())
+            .collect();
+        let is_ruled = |network: &NodeNetwork| ruled.contains(&network.bridge().as_str());
+        self.up.lock().await.retain(|_, network| is_ruled(network));
         for network in known {
             if let Err(error) = self.settle(&network.id).await {
-                tracing::warn!(network = %network.id, error = %ErrorChain(&error), "a network is not taken over");
+                tracing::warn!(network = %network.id, error = %ErrorChain(&error), "a network is not as it should be");
             }
         }
-        self.restore_rules().await;
+        self.restore_rules(&installed).await;
     }
 
     /// From now on exactly these.

@@ -1,10 +1,12 @@
 //! What a restart finds, and what it makes of it.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 
 use muster_lab::net::Net;
-use muster_lab::require;
+use muster_lab::{poll_until, require};
 use serde_json::json;
 
 use crate::rig::{Node, member, two_networks};
@@ -199,4 +201,55 @@ fn what_cannot_be_is_refused_by_name() {
             "{error}"
         ),
     }
+}
+
+#[test]
+fn rules_that_somebody_clears_come_back_by_themselves() {
+    require!(Root, NetNs, File("/usr/lib/cni/bridge"));
+    let net = Net::new(&["node"]).unwrap();
+    let mut node = Node::new(net.host("node"), &["look-ms=100"]);
+    node.start();
+    node.update(two_networks()).unwrap();
+    let (web, db) = (
+        node.attach(&member("web", "front", 2)),
+        node.attach(&member("db", "back", 2)),
+    );
+    serve(&db, &[8080]);
+    let before = node.facts();
+    node.sh("nft flush ruleset");
+    poll_until(PATIENCE, "all rules are there again", || {
+        node.facts() == before
+    });
+    assert_eq!(
+        reach(&web, (db.address, 8080), Protocol::Tcp, SILENCE),
+        None
+    );
+}
+
+/// A plugin goes on when its caller is killed; what it makes then must not stay.
+#[test]
+fn a_plugin_that_outlives_the_manager_leaves_nothing() {
+    require!(Root, NetNs, File("/usr/lib/cni/bandwidth"));
+    let folder = tempfile::tempdir().unwrap();
+    let (mark, plugin) = (folder.path().join("mark"), folder.path().join("bandwidth"));
+    let slow = format!(
+        "#!/bin/sh\n[ $CNI_COMMAND = DEL ] || {{ touch {}; sleep 2; }}\nexec /usr/lib/cni/bandwidth\n",
+        mark.display()
+    );
+    fs::write(&plugin, slow).unwrap();
+    fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
+    let net = Net::new(&["node"]).unwrap();
+    let plugins = format!("plugins={}", folder.path().display());
+    let mut node = Node::new(net.host("node"), &[&plugins]);
+    node.start();
+    node.update(two_networks()).unwrap();
+    let before = node.facts();
+    let mut web = member("web", "front", 2);
+    web["upload"] = json!(5_000_000);
+    node.send(&json!({"attach": web}));
+    poll_until(PATIENCE, "the plugin runs", || mark.exists());
+    node.kill();
+    node.start();
+    node.ask(&json!({"keep": []})).unwrap();
+    node.facts().assert_same(&before, "after the removal");
 }
