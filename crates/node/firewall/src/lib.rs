@@ -89,6 +89,6 @@ pub use self::iptables::Iptables;
 pub use self::model::{Amounts, Change, Counters, Desired, Installed, Meter, plan};
 pub use self::names::{InstanceId, InvalidName, LinkName};
 pub use self::nft::Nft;
-pub use self::policy::{AllowedConnection, InstancePolicy, MAX_RULES, NetworkPolicy, PolicyError};
+pub use self::policy::{InstancePolicy, MAX_RULES, NetworkPolicy, PolicyError};
 pub use self::subnet::{Ipv4Subnet, LOCAL_NETWORKS, is_local};
 pub use self::tool::ToolError;

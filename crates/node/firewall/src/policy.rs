@@ -143,13 +143,13 @@ impl NetworkPolicy {
 
 /// A connection that an instance may open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct AllowedConnection {
+pub(crate) struct AllowedConnection {
     /// Where to.
-    pub to: Ipv4Addr,
+    pub(crate) to: Ipv4Addr,
     /// By which protocol.
-    pub protocol: TransportProtocol,
+    pub(crate) protocol: TransportProtocol,
     /// To which ports.
-    pub ports: PortRange,
+    pub(crate) ports: PortRange,
 }
 
 /// What one instance may reach, and who may reach it.

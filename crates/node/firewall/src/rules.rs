@@ -1,7 +1,7 @@
 //! From a policy to rules, before they become the text of a backend.
 //!
-//! Three chains per instance. These rules see only packets of connections that are new; each chain is read from the top, and ends with a rule
-//! that meets everything.
+//! Three chains per instance. These rules see only packets of connections that are new; each chain is read from the top, and
+//! ends with a rule that meets everything.
 
 use muster_api::domain::{PortRange, TransportProtocol};
 

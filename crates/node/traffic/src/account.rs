@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 
 /// A point in time, as far as limits are concerned. Days and months are those of UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub(crate) struct Moment {
     seconds: i64,
     day: i64,
     month: i64,
@@ -12,7 +12,7 @@ pub struct Moment {
 
 impl Moment {
     /// Seconds since 1970. Times that no calendar has count as its ends.
-    pub fn new(seconds: i64) -> Self {
+    pub(crate) fn new(seconds: i64) -> Self {
         let limits = (
             jiff::Timestamp::MIN.as_second(),
             jiff::Timestamp::MAX.as_second(),
@@ -30,7 +30,7 @@ impl Moment {
     }
 
     /// Seconds since 1970.
-    pub fn seconds(self) -> i64 {
+    pub(crate) fn seconds(self) -> i64 {
         self.seconds
     }
 }

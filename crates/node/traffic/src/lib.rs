@@ -42,12 +42,13 @@
 
 mod account;
 mod database;
+mod error;
 mod ledger;
+mod settings;
 mod traffic;
 
-pub use self::account::Moment;
 pub use self::database::SCHEMA;
+pub use self::error::{MeterError, OpenTrafficError};
 pub use self::ledger::{Limits, Usage};
-pub use self::traffic::{
-    Clock, FAULT_POINTS, MeterError, OpenTrafficError, Settings, Traffic, TrafficTask,
-};
+pub use self::settings::{Clock, Settings};
+pub use self::traffic::{FAULT_POINTS, Traffic, TrafficTask};

@@ -1,10 +1,9 @@
 //! The task that owns the accounts, and its handle.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use muster_api::domain::InstanceIdent;
 use muster_firewall::{Change, Counters, Firewall, FirewallError, InstanceId, Meter};
@@ -14,9 +13,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::account::Moment;
 use crate::database::{self, BootId};
+use crate::error::{MeterError, OpenTrafficError};
 use crate::ledger::{Ledger, Limits, Usage};
+use crate::settings::Settings;
 
 muster_fault::points! {
     /// Readings are taken in, and not yet on disk.
@@ -32,109 +32,7 @@ muster_fault::points! {
 }
 
 const COMMANDS: usize = 32;
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-
-/// Why the accounts could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenTrafficError {
-    /// The database failed.
-    #[error("cannot read the traffic accounts of this node")]
-    Load(#[source] StoreError),
-    /// It cannot be told whether counters are still the same.
-    #[error("cannot read {BOOT_ID}")]
-    BootId(#[source] std::io::Error),
-    /// The node's own meter could not be made.
-    #[error("cannot count the node's traffic")]
-    Firewall(#[source] FirewallError),
-}
-
-/// Why an instance's traffic is not counted as asked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MeterError {
-    /// Instances have IPv4 addresses.
-    #[error("the traffic of {instance} cannot be counted: its address {address} is not IPv4")]
-    NotIpv4 {
-        /// Whose traffic.
-        instance: InstanceIdent,
-        /// The address.
-        address: IpAddr,
-    },
-    /// The packet filter failed.
-    #[error("the meter of {instance} cannot be changed")]
-    Firewall {
-        /// Whose meter.
-        instance: InstanceId,
-        /// What failed.
-        #[source]
-        source: FirewallError,
-    },
-    /// The database failed.
-    #[error("the traffic account of {instance} cannot be saved")]
-    Save {
-        /// Whose account.
-        instance: InstanceId,
-        /// What failed.
-        #[source]
-        source: StoreError,
-    },
-    /// The process is about to end.
-    #[error("traffic is no longer counted: the node's manager is ending")]
-    Ended,
-}
-
-/// What time it is; tests bring their own.
-#[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
-
-impl Clock {
-    /// A clock of the caller's.
-    pub fn new(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        Self(Arc::new(now))
-    }
-
-    fn now(&self) -> Moment {
-        let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-        Moment::new(match (self.0)().duration_since(UNIX_EPOCH) {
-            Ok(since) => seconds(since),
-            Err(before) => -seconds(before.duration()),
-        })
-    }
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self::new(SystemTime::now)
-    }
-}
-
-impl fmt::Debug for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Clock")
-    }
-}
-
-/// How often things happen.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Counters are read this often; a limit is passed for that long at most before it holds.
-    pub poll: Duration,
-    /// Accounts are written down this often; a power cut loses that much at most.
-    pub save: Duration,
-    /// What time it is.
-    pub clock: Clock,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            poll: Duration::from_secs(10),
-            save: Duration::from_secs(60),
-            clock: Clock::default(),
-        }
-    }
-}
+pub(crate) const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// What everybody may see.
 #[derive(Debug, Default)]
