@@ -1,6 +1,7 @@
-//! Networks between nodes by VLAN, on a kernel that has them, and with a packet filter that is only iptables.
+//! Networks between nodes by VLAN, on kernels that have them: one whose packet filter is iptables, one with nftables.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use muster_fault::test_program;
@@ -12,26 +13,28 @@ use crate::rig::programs;
 /// A guest needs seconds; on a busy machine many.
 const TIME: Duration = Duration::from_secs(180);
 
-/// Kernel modules beside those that they depend on: links, the packet filter, speeds.
-const MODULES: [&str; 13] = [
-    "8021q",
-    "veth",
-    "bridge",
+/// Kernel modules beside those that they depend on: links and the packet filter.
+const LINKS: [&str; 3] = ["8021q", "veth", "bridge"];
+const IPTABLES: [&str; 6] = [
     "iptable_filter",
     "iptable_nat",
     "xt_conntrack",
     "xt_comment",
     "xt_tcpudp",
     "xt_MASQUERADE",
-    "ifb",
-    "sch_tbf",
-    "sch_ingress",
-    "act_mirred",
+];
+const NFTABLES: [&str; 6] = [
+    "crc32c_intel",
+    "nf_tables",
+    "nft_ct",
+    "nft_masq",
+    "nft_chain_nat",
+    "nft_objref",
 ];
 
 /// Two nodes with a wire between them. The network `front` has the same tag on both, `back` has not.
 const SCRIPT: &str = r#"
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin:/lab/bin
 set -e
 fail() { echo "FAILED: $*"; cat /tmp/answers* 2>/dev/null; exit 1; }
 mkdir -p /run/netns /tmp
@@ -69,25 +72,13 @@ reach "$(namespace 1 2)" 172.18.1.2 5 > /out/back || true
 echo through > /out/end
 "#;
 
-#[test]
-fn instances_of_one_network_reach_each_other_by_its_vlan_and_by_no_other() {
-    require!(
-        Root,
-        Tool("linux.uml"),
-        Tool("iptables-legacy-save"),
-        File("/usr/lib/cni/bridge")
-    );
-    let node = test_program("network_node");
-    let mut guest = Guest::uml()
-        .memory_mib(512)
-        .share_host_tools()
-        .share(node.parent().unwrap_or(Path::new("/")), "/programs")
-        .share(programs(), "/plugins");
-    for module in MODULES {
-        guest = guest.module(module);
+fn run(mut guest: Guest, modules: &[&str]) {
+    for module in LINKS.iter().chain(modules) {
+        guest = guest.module(*module);
     }
     // The small shell of guests would take its own tools for those of the host.
     let outcome = guest
+        .memory_mib(512)
         .file("/vlan.sh", SCRIPT, 0o755)
         .script("exec /usr/bin/bash /vlan.sh")
         .run(TIME)
@@ -102,4 +93,80 @@ fn instances_of_one_network_reach_each_other_by_its_vlan_and_by_no_other() {
         outcome.console
     );
     assert_eq!(text("back"), "", "tags do not part networks");
+}
+
+/// User-Mode Linux has no nftables for IPv4: here the rules are those of iptables.
+#[test]
+fn instances_of_one_network_reach_each_other_by_its_vlan_and_by_no_other() {
+    require!(
+        Root,
+        Tool("linux.uml"),
+        Tool("iptables-legacy-save"),
+        File("/usr/lib/cni/bridge")
+    );
+    let node = test_program("network_node");
+    let guest = Guest::uml()
+        .share_host_tools()
+        .share(node.parent().unwrap(), "/programs")
+        .share(programs(), "/plugins");
+    run(guest, &IPTABLES);
+}
+
+/// Puts a program and the libraries that it needs into a guest.
+fn with_program(mut guest: Guest, host: &Path, place: &str) -> Guest {
+    let needs = Command::new("ldd").arg(host).output().unwrap();
+    let needs = String::from_utf8(needs.stdout).unwrap();
+    for library in needs.split_whitespace().filter(|it| it.starts_with("/lib")) {
+        guest = guest.host_file(library, library);
+    }
+    guest.host_file(host, place)
+}
+
+/// The distribution's own kernel, with nftables.
+#[test]
+fn the_same_holds_with_the_distributions_kernel_and_nftables() {
+    require!(
+        Root,
+        Tool("qemu-system-x86_64"),
+        Tool("busybox"),
+        Tool("nft"),
+        Tool("strip"),
+        File("/usr/lib/cni/bridge")
+    );
+    let mut guest = Guest::qemu();
+    if let Some(reason) = guest.unavailable() {
+        eprintln!("skipped: the_same_holds_with_the_distributions_kernel_and_nftables: {reason}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let programs = [
+        (test_program("network_node"), "/programs/network_node"),
+        (
+            programs().join("muster-firewall"),
+            "/plugins/muster-firewall",
+        ),
+    ];
+    for (built, place) in programs {
+        // What is for debuggers would fill the guest's memory.
+        let small = folder.path().join(built.file_name().unwrap());
+        let stripped = Command::new("strip")
+            .arg("-o")
+            .args([&small, &built])
+            .status();
+        assert!(stripped.unwrap().success());
+        guest = with_program(guest, &small, place);
+    }
+    for tool in [
+        "/usr/bin/bash",
+        "/usr/sbin/ip",
+        "/usr/bin/nsenter",
+        "/usr/sbin/nft",
+    ] {
+        guest = with_program(guest, Path::new(tool), tool);
+    }
+    for plugin in ["loopback", "bridge", "static"] {
+        let plugin = format!("/usr/lib/cni/{plugin}");
+        guest = with_program(guest, Path::new(&plugin), &plugin);
+    }
+    run(guest, &NFTABLES);
 }
