@@ -93,17 +93,18 @@ impl Entry {
     }
 
     /// Calls `each` with the first `max` bytes of every field that can be read, `NAME=value`, and with how long it is in
-    /// all, until it returns false. For whoever must not be made to use memory by what is in a log.
+    /// all, until it returns false. For whoever must not be made to use memory, or to stop, by what is in a log.
     ///
     /// # Errors
-    /// When the references to the fields cannot be read.
+    /// When the disk refuses. Damage is stepped over.
     pub fn each_field_start(
         &self,
         max: usize,
         mut each: impl FnMut(&[u8], u64) -> bool,
     ) -> Result<(), ReadError> {
-        let items = self.file.items(&self.object);
-        for offset in items.map_err(|fault| self.file.fail(fault))? {
+        let items = skip_damage(self.file.items(&self.object));
+        let items = items.map_err(|fault| self.file.fail(fault))?;
+        for offset in items.unwrap_or_default() {
             let start = self
                 .file
                 .data(offset)

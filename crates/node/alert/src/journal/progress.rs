@@ -166,8 +166,8 @@ impl Progress {
         }
     }
 
-    /// What is gone, and forgets that it was awaited.
-    pub(crate) fn find_missing(&mut self, files: &[FileFacts]) -> Vec<Missing> {
+    /// What is gone unread.
+    pub(crate) fn missing(&self, files: &[FileFacts]) -> BTreeMap<Id128, Missing> {
         let mut oldest: BTreeMap<Id128, u64> = BTreeMap::new();
         for file in files.iter().filter(|file| file.summary.n_entries > 0) {
             let first = oldest
@@ -175,29 +175,45 @@ impl Progress {
                 .or_insert(file.summary.seqnums.0);
             *first = file.summary.seqnums.0.min(*first);
         }
-        let mut missing = Vec::new();
-        for (source, place) in self.places.clone() {
-            match oldest.get(&source) {
-                Some(first) if *first > place.number.saturating_add(1) => {
-                    missing.push(Missing::Numbers {
-                        first: place.number + 1,
-                        last: first - 1,
-                    });
-                    self.advance(source, first - 1, files);
+        let of_source = |(source, place): (&Id128, &Place)| {
+            let after = place.number;
+            let missing = match oldest.get(source) {
+                Some(first) if *first > after.saturating_add(1) => Missing::Numbers {
+                    first: after + 1,
+                    last: first - 1,
+                },
+                Some(_) => return None,
+                None => Missing::Source { after },
+            };
+            Some((*source, missing))
+        };
+        self.places.iter().filter_map(of_source).collect()
+    }
+
+    /// Waits no longer for what is gone; gives what has to be told of it.
+    pub(crate) fn give_up(
+        &mut self,
+        missing: BTreeMap<Id128, Missing>,
+        files: &[FileFacts],
+    ) -> Vec<Missing> {
+        let mut told = Vec::new();
+        for (source, missing) in missing {
+            match missing {
+                Missing::Numbers { last, .. } => {
+                    self.advance(source, last, files);
+                    told.push(missing);
                 }
-                Some(_) => {}
-                None => {
-                    self.places.remove(&source);
+                Missing::Source { .. } => {
+                    let place = self.places.remove(&source);
                     self.changed.insert(source, None);
                     // A journal in memory goes with each boot, and when it is moved to the disk.
-                    if place.lasting {
-                        let after = place.number;
-                        missing.push(Missing::Source { after });
+                    if place.is_some_and(|place| place.lasting) {
+                        told.push(missing);
                     }
                 }
             }
         }
-        missing
+        told
     }
 
     /// What has to be written down, if anything.

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use muster_api::domain::Alert;
 use muster_journal::{Change, Journal, OpenDirError, ReadError, WatchError};
@@ -20,6 +21,9 @@ use crate::instances::InstanceUnits;
 const ALERTS_MAX: usize = 128;
 /// Entries that one look reads, at most.
 const ENTRIES_MAX: usize = 4096;
+/// So often, and after so long a time, a file is looked for that is gone.
+const RENAME_LOOKS: usize = 3;
+const RENAME_TIME: Duration = Duration::from_millis(50);
 /// Files here do not outlive a reboot.
 const IN_MEMORY: &str = "/run";
 
@@ -135,7 +139,7 @@ impl Reader {
         // Files are looked at one after the other: only what was there before this look is there in all of them.
         let sure = journal.last_numbers().map_err(LookError::Read)?;
         journal.refresh().map_err(LookError::Follow)?;
-        let files = facts(journal);
+        let mut files = facts(journal);
         if !std::mem::replace(&mut self.has_begun, true) {
             // What happened before anybody looked is history.
             self.progress.skip_to(&sure, &files);
@@ -143,7 +147,18 @@ impl Reader {
             let numbers = self.progress.numbers();
             journal.seek_numbers(&numbers).map_err(LookError::Read)?;
         } else if came_or_went {
-            for missing in self.progress.find_missing(&files) {
+            let mut missing = self.progress.missing(&files);
+            // A file that is being renamed can be overlooked, but hardly again and again.
+            for _ in 0..RENAME_LOOKS {
+                if missing.is_empty() {
+                    break;
+                }
+                std::thread::sleep(RENAME_TIME);
+                journal.refresh().map_err(LookError::Follow)?;
+                files = facts(journal);
+                missing = self.progress.missing(&files);
+            }
+            for missing in self.progress.give_up(missing, &files) {
                 look.alerts.extend(now_system(missing.to_string()));
                 look.must_write = true;
             }
@@ -175,7 +190,8 @@ impl Reader {
         let mut journal = match Journal::open_dirs(&dirs) {
             Ok(journal) => journal,
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
-                for missing in self.progress.find_missing(&[]) {
+                let missing = self.progress.missing(&[]);
+                for missing in self.progress.give_up(missing, &[]) {
                     look.alerts.extend(now_system(missing.to_string()));
                     look.must_write = true;
                 }

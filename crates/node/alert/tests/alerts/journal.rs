@@ -341,3 +341,40 @@ async fn a_quiet_journal_costs_a_few_wake_ups_a_minute() {
     assert!(woken <= 20, "{woken} wake-ups in 11 s");
     node.stop().await;
 }
+
+#[tokio::test]
+async fn damage_in_a_file_hides_nothing_in_others() {
+    use std::os::unix::fs::FileExt as _;
+    for round in 1..=8_u64 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().join("journal");
+        let mut log = Log::new(&dir, "system");
+        let node = Node::follow(folder.path(), &[&dir]).await;
+        node.has_begun().await;
+        node.stop().await;
+        for number in 0..50 {
+            log.say(3, &letters(number));
+        }
+        let path = log.rotate();
+        let file = std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .expect("the file");
+        let size = file.metadata().expect("a size").len();
+        // Some bytes here and there, each time elsewhere, but not in the header.
+        let mut place = round;
+        for _ in 0..200 {
+            place = place
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let offset = 4096 + (place >> 20) % (size - 4096 - 8);
+            file.write_all_at(&place.to_le_bytes(), offset)
+                .expect("damaged");
+        }
+        log.say(3, "last");
+        let node = Node::follow(folder.path(), &[&dir]).await;
+        let found = node.take_until("a.service: last").await;
+        assert!(found.len() <= 51);
+        node.stop().await;
+    }
+}

@@ -264,7 +264,8 @@ impl Log {
         self.writer().notify_readers().expect("told");
     }
 
-    pub(crate) fn rotate(&mut self) {
+    /// Begins a new file; where the old one is.
+    pub(crate) fn rotate(&mut self) -> PathBuf {
         let numbers = self.writer().seqnums();
         let done = self.writer.take().expect("open").archive().expect("done");
         let archived = format!(
@@ -273,9 +274,10 @@ impl Log {
         );
         let archived = self.dir.join(archived);
         std::fs::rename(path(&self.dir, self.name), &archived).expect("renamed");
-        self.archived.push(archived);
+        self.archived.push(archived.clone());
         let writer = JournalWriter::create(&path(&self.dir, self.name), &self.options, numbers);
         self.writer = Some(writer.expect("a journal"));
+        archived
     }
 
     /// Removes all files that are done.
