@@ -169,6 +169,8 @@ impl Standalone {
         if !rustix::process::geteuid().is_root() {
             return Err(StandaloneError::NotRoot);
         }
+        // Rather now than after all downloads.
+        init::program(settings).map_err(StandaloneError::Init)?;
         for path in [&settings.state_dir, &settings.runtime_dir] {
             fs::create_dir_all(path).map_err(file_error(path))?;
         }

@@ -182,7 +182,7 @@ impl RawItem {
             let variable = name.parse().and_then(|name| EnvVar::new(name, value));
             env.extend(part(variable, key, problems));
         }
-        let image = self.image.validate(&format!("{path}.image"), problems);
+        let image = self.image.validate(path, problems);
         Some(DesiredItem {
             id: id?,
             subject: subject?,
@@ -197,7 +197,8 @@ impl RawItem {
 }
 
 impl RawImage {
-    fn validate(self, path: &str, problems: &mut Problems<'_>) -> Option<ImageFrom> {
+    fn validate(self, item: &str, problems: &mut Problems<'_>) -> Option<ImageFrom> {
+        let path = format!("{item}.image");
         let has_access = self.user.is_some()
             || self.password_file.is_some()
             || !self.ca.is_empty()
@@ -213,6 +214,12 @@ impl RawImage {
         if self.user.is_some() != self.password_file.is_some() {
             problems.report(&format!("{path}.user"), "goes with passwordFile");
         }
+        // A key that stands in the file has a line.
+        let blamed = match (&self.layout, &self.registry) {
+            (Some(_), _) => format!("{path}.layout"),
+            (None, Some(_)) => format!("{path}.registry"),
+            (None, None) => format!("{item}.id"),
+        };
         match (self.layout, self.registry, self.digest) {
             (Some(layout), None, None) => Some(ImageFrom::Layout {
                 path: layout,
@@ -232,7 +239,8 @@ impl RawImage {
                 part(digest, format!("{path}.digest"), problems).map(ImageFrom::Present)
             }
             _ => {
-                problems.report(path, "needs one of layout, registry and digest");
+                let one = "the image needs exactly one of layout, registry and digest";
+                problems.report(&blamed, one);
                 None
             }
         }
@@ -272,7 +280,7 @@ mod tests {
         .unwrap_err();
         for part in [
             "instances",
-            "needs one of layout, registry and digest",
+            "exactly one of layout, registry and digest",
             "goes with passwordFile",
             "items[2].image.digest",
             "set.yaml:",

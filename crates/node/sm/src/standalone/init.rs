@@ -84,6 +84,15 @@ pub(super) struct PrivateInit {
     child: Option<Child>,
 }
 
+/// The program, which has to be there.
+pub(super) fn program(settings: &Settings) -> Result<PathBuf, InitError> {
+    let path = settings.program_dir.join(PROGRAM);
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(InitError::NoProgram { path }),
+    }
+}
+
 fn folder(settings: &Settings) -> PathBuf {
     settings.runtime_dir.join("init")
 }
@@ -131,10 +140,7 @@ impl PrivateInit {
     }
 
     fn spawn(&self, settings: &Settings) -> Result<Child, InitError> {
-        let program = settings.program_dir.join(PROGRAM);
-        if !program.is_file() {
-            return Err(InitError::NoProgram { path: program });
-        }
+        let program = program(settings)?;
         let (units, state) = (self.folder.join("units"), settings.state_dir.join("init"));
         for folder in [&units, &state] {
             fs::create_dir_all(folder).map_err(failed(folder))?;
