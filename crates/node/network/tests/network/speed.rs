@@ -43,6 +43,17 @@ fn throughput(from: &Instance, to: &Instance) -> f64 {
     })
 }
 
+/// Never too fast; and not too slow either, but on a busy machine that may need another attempt.
+fn holds(what: &str, from: &Instance, to: &Instance) {
+    let reached = (0..3).any(|_| {
+        let measured = throughput(from, to);
+        eprintln!("{what}: {:.2} Mbit/s", measured / 1e6);
+        assert!(measured <= LIMIT * 1.1, "{what}: {measured} bits a second");
+        measured >= LIMIT * 0.9
+    });
+    assert!(reached, "{what} does not get near its limit");
+}
+
 #[test]
 fn upload_and_download_keep_within_ten_percent_of_their_limits() {
     require!(Root, NetNs, File("/usr/lib/cni/bandwidth"));
@@ -54,17 +65,8 @@ fn upload_and_download_keep_within_ten_percent_of_their_limits() {
     slow["upload"] = json!(10_000_000);
     slow["download"] = json!(10_000_000);
     let (slow, fast) = (node.attach(&slow), node.attach(&member("fast", "front", 3)));
-    let (up, down) = (throughput(&slow, &fast), throughput(&fast, &slow));
-    eprintln!(
-        "upload {:.2} Mbit/s, download {:.2} Mbit/s",
-        up / 1e6,
-        down / 1e6
-    );
-    for (what, measured) in [("upload", up), ("download", down)] {
-        assert!(
-            (measured - LIMIT).abs() <= LIMIT / 10.0,
-            "{what}: {measured} bits a second"
-        );
+    for (what, from, to) in [("upload", &slow, &fast), ("download", &fast, &slow)] {
+        holds(what, from, to);
     }
     let other = node.attach(&member("other", "front", 4));
     let free = throughput(&fast, &other);
