@@ -1,0 +1,277 @@
+//! A whole node under a controller, over the real wire: what an idle Service Manager costs, what each instance adds, and how long a
+//! command takes.
+//!
+//! In a machine of namespaces run core, the Service Manager as a unit, and this program as the controller. Images are on the node
+//! before the clock starts. Fails above the limits.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use muster_api::common::v2 as common;
+use muster_api::servicemanager::v5 as wire;
+use muster_image::build::{BuildOrder, Content, RunSettings, build};
+use muster_item::{LayerFormat, Platform};
+use muster_lab::machine::{Binaries, Build};
+use muster_lab::muster;
+use muster_lab::program::Stream;
+use muster_rpc::server::{ServerBuilder, ServerConfig};
+use muster_tls::{Insecure, ServerOptions, ServerTls};
+use tokio::sync::mpsc;
+use tonic::{Request, Response, Status, Streaming};
+use wire::sm_incoming_messages::SmIncomingMessage as In;
+use wire::sm_outgoing_messages::SmOutgoingMessage as Out;
+use wire::sm_service_server::{SmService, SmServiceServer};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const TIME: Duration = Duration::from_secs(300);
+/// Threads that were at work end after this long without, and memory goes back.
+const SETTLE: Duration = Duration::from_secs(13);
+const INSTANCES: u64 = 50;
+const SINGLE_STARTS: u64 = 10;
+/// What must not be exceeded.
+const IDLE_KIB: u64 = 6 * 1024;
+const PER_INSTANCE_KIB: u64 = 20;
+const SINGLE_MS: u64 = 150;
+
+const INSIDE: &str = "/usr/local/lib/node-bench";
+const CONFIG: &str = r#"{"cmServerUrl": "127.0.0.1:8093", "insecure": "the controller of this measurement has no certificate",
+    "maxDmips": 10000, "runtimes": [{"type": "runc"}], "launcher": {"stopTimeout": "100ms"}}"#;
+const PROGRAMS: &[(&str, &str)] = &[
+    ("muster-init", "muster-init"),
+    ("muster-core", "muster-core"),
+    ("muster-logd", "muster-logd"),
+    ("muster-buswatch", "muster-buswatch"),
+    ("muster-sctl", "sctl"),
+    ("muster-sm", "muster-sm"),
+    ("muster-runtime-container", "muster-container"),
+    ("muster-runtime-native", "muster-native-exec"),
+];
+
+fn main() -> Outcome<()> {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some("inside") {
+        let digest = arguments.next().ok_or("which image?")?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        return runtime.block_on(measure(digest));
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root || !Path::new("/bin/busybox").exists() {
+        println!("skipped: node: needs root, runc and /bin/busybox");
+        return Ok(());
+    }
+    let files = tempfile::tempdir()?;
+    let digest = image(files.path())?;
+    let programs = Binaries::build(Build::Bench, PROGRAMS, &[])?;
+    let builder = muster::machine(&programs)
+        .hybrid_cgroups()
+        .bind(std::env::current_exe()?, INSIDE)
+        .bind(files.path(), "/test")
+        .file("/etc/muster/sm.json", CONFIG, 0o644);
+    let machine = muster::boot(&builder, TIME)?;
+    machine.run(["ip", "link", "set", "lo", "up"])?;
+    let mut process = machine.program([INSIDE, "inside", &digest]).start()?;
+    let status = process.wait(TIME)?;
+    print!("{}", process.text(Stream::Stdout));
+    match status.success() {
+        true => Ok(()),
+        false => Err(process.text(Stream::Stderr).into()),
+    }
+}
+
+/// Busybox that sleeps, as a layout; the digest of its manifest.
+fn image(folder: &Path) -> Outcome<String> {
+    let content = folder.join("content");
+    fs::create_dir_all(content.join("bin"))?;
+    fs::copy("/bin/busybox", content.join("bin/busybox"))?;
+    symlink("busybox", content.join("bin/sleep"))?;
+    let order = BuildOrder {
+        content: Content::Folder(content),
+        run: RunSettings {
+            entrypoint: vec!["/bin/sleep".into(), "1000000".into()],
+            ..RunSettings::default()
+        },
+        item_config: Some(br#"{"runtimes": [{"codename": "runc"}]}"#.to_vec()),
+        platform: Platform::of_this_program(),
+        format: LayerFormat::TarGzip,
+        name: None,
+        output: folder.join("image"),
+        as_archive: false,
+    };
+    Ok(build(&order)?.digest.to_string())
+}
+
+/// The node's stream, from the controller's side.
+struct Node {
+    commands: mpsc::Sender<Result<wire::SmIncomingMessages, Status>>,
+    messages: Streaming<wire::SmOutgoingMessages>,
+}
+
+struct Controller {
+    nodes: mpsc::Sender<Node>,
+}
+
+#[tonic::async_trait]
+impl SmService for Controller {
+    type RegisterSMStream = BoxStream<'static, Result<wire::SmIncomingMessages, Status>>;
+
+    async fn register_sm(
+        &self,
+        request: Request<Streaming<wire::SmOutgoingMessages>>,
+    ) -> Result<Response<Self::RegisterSMStream>, Status> {
+        let (commands, queue) = mpsc::channel(8);
+        let messages = request.into_inner();
+        let taken = self.nodes.send(Node { commands, messages }).await;
+        taken.map_err(|_| Status::aborted("over"))?;
+        let queue = stream::unfold(queue, |mut queue| async {
+            Some((queue.recv().await?, queue))
+        });
+        Ok(Response::new(queue.boxed()))
+    }
+
+    async fn get_blobs_infos(
+        &self,
+        request: Request<wire::BlobsInfosRequest>,
+    ) -> Result<Response<wire::BlobsInfos>, Status> {
+        let digests = request.into_inner().digests;
+        let url = |digest: &String| {
+            let path = digest.replace(':', "/");
+            format!("file:///test/image/blobs/{path}")
+        };
+        let urls = digests.iter().map(url).collect();
+        Ok(Response::new(wire::BlobsInfos { urls }))
+    }
+}
+
+impl Node {
+    async fn next(&mut self) -> Outcome<Out> {
+        let message = tokio::time::timeout(TIME, self.messages.next()).await?;
+        let message = message.ok_or("the stream has ended")??;
+        Ok(message.sm_outgoing_message.ok_or("an empty message")?)
+    }
+
+    /// Wants so many instances; how long it takes until the node has reported all of them as active.
+    async fn run(&mut self, count: u64, digest: &str, runtime: &str) -> Outcome<Duration> {
+        let instance = |number: u64| wire::InstanceInfo {
+            instance: Some(common::InstanceIdent {
+                item_id: format!("item{number:02}"),
+                subject_id: "subject".into(),
+                ..common::InstanceIdent::default()
+            }),
+            version: "1.0.0".into(),
+            manifest_digest: digest.to_owned(),
+            runtime_id: runtime.to_owned(),
+            uid: 5000,
+            gid: 5000,
+            ..wire::InstanceInfo::default()
+        };
+        let update = In::UpdateInstances(wire::UpdateInstances {
+            start_instances: (0..count).map(instance).collect(),
+            stop_instances: Vec::new(),
+        });
+        let message = wire::SmIncomingMessages {
+            sm_incoming_message: Some(update),
+        };
+        let begun = Instant::now();
+        self.commands.send(Ok(message)).await?;
+        loop {
+            if let Out::NodeInstancesStatus(all) = self.next().await? {
+                let active = all.instances.iter().filter(|it| it.state == "active");
+                let (active, all) = (active.count() as u64, all.instances.len() as u64);
+                if active == count && all == count {
+                    return Ok(begun.elapsed());
+                }
+            }
+        }
+    }
+}
+
+/// Proportional share of the Service Manager's memory, in KiB.
+fn pss() -> Outcome<u64> {
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let folder = entry.path();
+        let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+        if name.trim_end() == "muster-sm" {
+            let rollup = fs::read_to_string(folder.join("smaps_rollup"))?;
+            let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
+            let number = line.and_then(|line| line.split_whitespace().next());
+            return Ok(number.ok_or("no share")?.parse()?);
+        }
+    }
+    Err("no service manager runs".into())
+}
+
+struct Table {
+    is_good: bool,
+}
+
+impl Table {
+    fn row(&mut self, what: &str, found: u64, limit: u64) {
+        let verdict = if found <= limit { "" } else { "  not reached" };
+        self.is_good &= found <= limit;
+        println!("  {what:<44} {found:>8} {limit:>8}{verdict}");
+    }
+}
+
+async fn measure(digest: String) -> Outcome<()> {
+    let (nodes_in, mut nodes) = mpsc::channel(1);
+    let why = Insecure::because("a measurement")?;
+    let tls = ServerTls::insecure(why, ServerOptions::default());
+    let server = ServerBuilder::new(ServerConfig::default(), muster_api::FILE_DESCRIPTOR_SET)
+        .service(SmServiceServer::new(Controller { nodes: nodes_in }))
+        .start("127.0.0.1:8093".parse()?, &tls)
+        .await?;
+    let started = Command::new("sctl")
+        .args(["start", "muster-sm.service"])
+        .status()?;
+    if !started.success() {
+        return Err("the service manager does not start".into());
+    }
+    let mut node = nodes.recv().await.ok_or("no node")?;
+    let runtime = loop {
+        if let Out::SmInfo(info) = node.next().await? {
+            let runtime = info.runtimes.first().ok_or("no runtime")?;
+            break runtime.runtime_id.clone();
+        }
+    };
+    println!("a node under a controller, over the wire, images present");
+    println!("  {:<44} {:>8} {:>8}", "", "found", "limit");
+    let mut table = Table { is_good: true };
+    // Measurements, not synchronisation: what is looked at is what is left after a while.
+    tokio::time::sleep(SETTLE).await;
+    table.row("idle, PSS in KiB", pss()?, IDLE_KIB);
+
+    node.run(1, &digest, &runtime).await?;
+    let mut single = Vec::new();
+    for count in 2..2 + SINGLE_STARTS {
+        single.push(node.run(count, &digest, &runtime).await?);
+    }
+    single.sort_unstable();
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let median = millis(single[single.len() / 2]);
+    table.row("command to active, ms (median of 10)", median, SINGLE_MS);
+
+    node.run(0, &digest, &runtime).await?;
+    tokio::time::sleep(SETTLE).await;
+    let before = pss()?;
+    let all = node.run(INSTANCES, &digest, &runtime).await?;
+    println!("  {INSTANCES} instances in one command: {} ms", millis(all));
+    tokio::time::sleep(SETTLE).await;
+    let after = pss()?;
+    println!("  with {INSTANCES} instances, PSS in KiB: {before} before, {after} after");
+    let each = after.saturating_sub(before) / INSTANCES;
+    table.row("each instance, PSS in KiB", each, PER_INSTANCE_KIB);
+    node.run(0, &digest, &runtime).await?;
+    server.shutdown().await;
+    match table.is_good {
+        true => Ok(()),
+        false => Err("a limit is not kept".into()),
+    }
+}
