@@ -1,0 +1,329 @@
+//! Nodes: who is here, who is paused, and who has got what it shall run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_api::domain::{AosError, InstanceIdent, InstanceInfo, InstanceStatus, NodeId};
+use muster_balance::{Reason, Standing};
+
+use super::Machine;
+use super::saved::Assigned;
+use super::vocabulary::{Action, Change, UpdateStep};
+use crate::limits::Limits;
+use crate::seams::NodeShare;
+
+/// Whether a node is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Link {
+    Up,
+    /// Not connected, but it may be restarting.
+    Down {
+        since: Duration,
+    },
+    Lost,
+}
+
+/// Whether a node has got its share of the assignment in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Delivery {
+    /// Not yet.
+    Due,
+    /// It did not take it, and is asked again.
+    Refused {
+        why: AosError,
+        again: Duration,
+    },
+    Taken,
+}
+
+/// What is known of an instance by its node.
+#[derive(Debug, Clone)]
+pub(super) struct Told {
+    pub(super) status: InstanceStatus,
+    /// It was said before the node could know what is wanted now.
+    pub(super) is_stale: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct NodeView {
+    pub(super) link: Link,
+    pub(super) paused: bool,
+    pub(super) delivery: Delivery,
+    /// Changes whenever the node becomes due, so that the end of an earlier delivery is not taken for that of the next.
+    pub(super) ticket: Ticket,
+    pub(super) told: BTreeMap<InstanceIdent, Told>,
+}
+
+/// Number of something that a node is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Ticket(u64);
+
+impl NodeView {
+    pub(super) fn new(link: Link, ticket: Ticket) -> Self {
+        Self {
+            link,
+            paused: false,
+            delivery: Delivery::Due,
+            ticket,
+            told: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn deadline(&self, limits: &Limits) -> Option<Duration> {
+        match (self.link, &self.delivery) {
+            (Link::Down { since }, _) => Some(since + limits.node_loss),
+            (Link::Up, Delivery::Refused { again, .. }) if !self.paused => Some(*again),
+            _ => None,
+        }
+    }
+}
+
+impl Machine {
+    /// Whether the node keeps what it runs and gets nothing new.
+    pub(super) fn is_paused(&self, node: &NodeId) -> bool {
+        let current = self.current.as_ref();
+        let wanted = current.and_then(|it| it.version.desired.pauses(node));
+        wanted == Some(true) || self.nodes.get(node).is_some_and(|it| it.paused)
+    }
+
+    pub(super) fn standings(&self) -> BTreeMap<NodeId, Standing> {
+        let standing = |(node, view): (&NodeId, &NodeView)| {
+            let standing = match view.link {
+                _ if self.is_paused(node) => Standing::Paused,
+                Link::Up => Standing::Ready,
+                Link::Down { .. } => Standing::Away,
+                Link::Lost => Standing::Offline,
+            };
+            (node.clone(), standing)
+        };
+        self.nodes.iter().map(standing).collect()
+    }
+
+    fn share(&self, node: &NodeId) -> Option<&NodeShare> {
+        let assigned = self.assigned.as_ref()?;
+        assigned.assignment.nodes.get(node)
+    }
+
+    pub(super) fn next_ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+
+    pub(super) fn node_up(&mut self, node: NodeId, paused: bool) {
+        let mut view = NodeView::new(Link::Up, self.next_ticket());
+        view.paused = paused;
+        self.nodes.insert(node, view);
+        // Whoever has a place stays there: a node that comes matters only to those who have none.
+        let assigned = self.assigned.as_ref();
+        let current = self.current.as_ref();
+        if assigned.is_some_and(|it| !it.assignment.unplaced.is_empty())
+            || current.is_some_and(|it| it.state.placement.is_some())
+        {
+            self.replan(Reason::ConfigChange);
+        }
+    }
+
+    pub(super) fn node_down(&mut self, node: &NodeId, now: Duration) {
+        if let Some(view) = self.nodes.get_mut(node)
+            && view.link == Link::Up
+        {
+            view.link = Link::Down { since: now };
+            view.told.clear();
+        }
+    }
+
+    pub(super) fn node_paused(&mut self, node: &NodeId, paused: bool) {
+        let ticket = self.next_ticket();
+        if let Some(view) = self.nodes.get_mut(node)
+            && view.paused != paused
+        {
+            view.paused = paused;
+            // What was wanted meanwhile has not reached it.
+            view.delivery = Delivery::Due;
+            view.ticket = ticket;
+            if !paused {
+                self.replan(Reason::ConfigChange);
+            }
+        }
+    }
+
+    pub(super) fn told(&mut self, node: &NodeId, whole: bool, statuses: Vec<InstanceStatus>) {
+        let Some(view) = self.nodes.get_mut(node) else {
+            return;
+        };
+        if whole {
+            view.told.clear();
+        }
+        view.told.extend(statuses.into_iter().map(|status| {
+            let told = Told {
+                status,
+                is_stale: false,
+            };
+            (told.status.instance.clone(), told)
+        }));
+    }
+
+    /// Nodes that are away for too long are lost; whoever had nothing is forgotten.
+    pub(super) fn lose_nodes(&mut self, now: Duration) {
+        let mut lost = Vec::new();
+        for (node, view) in &mut self.nodes {
+            if let Link::Down { since } = view.link
+                && since + self.limits.node_loss <= now
+            {
+                view.link = Link::Lost;
+                lost.push(node.clone());
+            }
+        }
+        for node in lost {
+            let has_something = self.share(&node).is_some_and(|it| !it.instances.is_empty());
+            if !has_something {
+                self.nodes.remove(&node);
+            } else if !self.is_paused(&node) {
+                self.replan(Reason::NodeLost(node));
+            }
+        }
+    }
+
+    /// Whether everybody who is expected is here, or was waited for long enough.
+    pub(super) fn nodes_are_here(&self, now: Duration) -> bool {
+        let is_over = self.waiting_since + self.limits.nodes_patience <= now;
+        let mut views = self.nodes.iter();
+        let missing = views
+            .any(|(node, view)| matches!(view.link, Link::Down { .. }) && !self.is_paused(node));
+        let anybody = self.nodes.values().any(|it| it.link == Link::Up);
+        is_over || (anybody && !missing)
+    }
+
+    /// Whether what nodes shall have was placed by the newest update.
+    pub(super) fn is_own(&self) -> bool {
+        match (&self.current, &self.assigned) {
+            (Some(current), Some(assigned)) => current.version.id == assigned.by,
+            _ => false,
+        }
+    }
+
+    /// From now on nodes shall have this.
+    pub(super) fn assign(&mut self, assigned: Assigned) {
+        let before = self.assigned.take();
+        let before = before.as_deref().map(|it| &it.assignment.nodes);
+        let ticket = self.next_ticket();
+        for (node, view) in &mut self.nodes {
+            view.delivery = Delivery::Due;
+            view.ticket = ticket;
+            let old = before.and_then(|it| it.get(node));
+            let old = old.map(by_instance).unwrap_or_default();
+            let new = assigned.assignment.nodes.get(node);
+            for (ident, info) in new.map(by_instance).unwrap_or_default() {
+                if old.get(ident) != Some(&info)
+                    && let Some(told) = view.told.get_mut(ident)
+                {
+                    told.is_stale = true;
+                }
+            }
+        }
+        let assigned = Arc::new(assigned);
+        self.turn
+            .changes
+            .push(Change::Assigned(Arc::clone(&assigned)));
+        self.assigned = Some(assigned);
+    }
+
+    /// Gives nodes what they have not got, where no other update is at work.
+    pub(super) fn send_shares(&mut self, now: Duration) {
+        let Some(assigned) = self.assigned.clone() else {
+            return;
+        };
+        let is_own = self.is_own();
+        let may_send = match self.at() {
+            UpdateStep::None | UpdateStep::Downloading => self.acting.asks_nothing(),
+            UpdateStep::Pending | UpdateStep::Installing => false,
+            UpdateStep::Launching => is_own && self.acting.plan.is_none(),
+            UpdateStep::Activating | UpdateStep::Finalizing => is_own,
+        };
+        if !may_send {
+            return;
+        }
+        let due: Vec<NodeId> = (self.nodes.iter())
+            .filter(|(node, view)| {
+                let is_due = match view.delivery {
+                    Delivery::Due => true,
+                    Delivery::Refused { again, .. } => again <= now,
+                    Delivery::Taken => false,
+                };
+                is_due
+                    && view.link == Link::Up
+                    && !self.acting.sends.contains_key(*node)
+                    && !self.is_paused(node)
+            })
+            .map(|(node, _)| node.clone())
+            .collect();
+        for node in due {
+            let share = assigned.assignment.nodes.get(&node);
+            let share = share.cloned().unwrap_or_default();
+            let Some(view) = self.nodes.get_mut(&node) else {
+                continue;
+            };
+            let stop = prepare(view, &share);
+            self.acting.sends.insert(node.clone(), view.ticket);
+            self.turn.actions.push(Action::Send {
+                update: assigned.by,
+                node,
+                share,
+                stop,
+            });
+        }
+    }
+
+    pub(super) fn sent(&mut self, node: &NodeId, result: Result<(), AosError>, now: Duration) {
+        let ticket = self.acting.sends.remove(node);
+        let Some(view) = self.nodes.get_mut(node) else {
+            return;
+        };
+        // Whoever came back, was paused or got another share meanwhile is due again.
+        if ticket != Some(view.ticket) {
+            return;
+        }
+        view.delivery = match result {
+            Ok(()) => Delivery::Taken,
+            Err(why) => Delivery::Refused {
+                why,
+                again: now + self.limits.send_retry,
+            },
+        };
+    }
+
+    /// Whether everybody who could be given its share was.
+    pub(super) fn shares_are_out(&self) -> bool {
+        let mut views = self.nodes.iter();
+        // What could not be placed is given to nobody.
+        !self.is_own()
+            || (self.acting.sends.is_empty()
+                && views.all(|(node, view)| {
+                    view.delivery != Delivery::Due || view.link != Link::Up || self.is_paused(node)
+                }))
+    }
+}
+
+fn by_instance(share: &NodeShare) -> BTreeMap<&InstanceIdent, &InstanceInfo> {
+    let infos = share.instances.iter();
+    infos.map(|info| (&info.instance, info)).collect()
+}
+
+/// What runs on the node and is not wanted there. Statuses of other versions than the wanted ones do not count any more.
+fn prepare(view: &mut NodeView, share: &NodeShare) -> Vec<InstanceIdent> {
+    let wanted = by_instance(share);
+    let mut stop = BTreeSet::new();
+    for (ident, told) in &mut view.told {
+        match wanted.get(ident) {
+            Some(info) if info.version != told.status.version => told.is_stale = true,
+            Some(_) => {}
+            // What came with the node is not the Unit's to stop.
+            None if ident.preinstalled => {}
+            None => {
+                stop.insert(ident.clone());
+            }
+        }
+    }
+    stop.into_iter().collect()
+}
