@@ -100,7 +100,7 @@ pub enum StandaloneError {
         /// Whose image.
         item: ItemId,
         /// Why.
-        source: ImageSourceError,
+        source: Box<ImageSourceError>,
     },
     /// An image cannot be had.
     #[error("cannot get the image of item {item}")]
@@ -285,7 +285,7 @@ async fn install(
         let digest = sources.add(&item.image).await;
         let digest = digest.map_err(|source| StandaloneError::Source {
             item: item.id.clone(),
-            source,
+            source: Box::new(source),
         })?;
         let present = images.installed(digest).await.ok().flatten();
         let image = match present {
