@@ -14,6 +14,8 @@ use std::process::Command;
 
 use muster_bundle::{Place, PlaceError, RunRecord, ends};
 
+use muster_telemetry::ErrorChain;
+
 use crate::oci;
 use muster_bundle::cgroup::UnitGroup;
 
@@ -44,13 +46,17 @@ pub enum UnitCommandError {
 /// Becomes the OCI runtime. Returns only if that fails.
 #[must_use]
 pub fn start(folder: PathBuf) -> UnitCommandError {
-    match prepare(&Place::at(folder)) {
+    let place = Place::at(folder);
+    let error = match prepare(&place) {
         Ok(mut command) => UnitCommandError::Run {
             program: PathBuf::from(command.get_program()),
             source: command.exec(),
         },
         Err(error) => error,
-    }
+    };
+    // Where whoever asked for the start looks for reasons; if that cannot be written either, the unit's log has it.
+    let _ = std::fs::write(place.log(), ErrorChain(&error).to_string());
+    error
 }
 
 fn prepare(place: &Place) -> Result<Command, UnitCommandError> {
@@ -130,6 +136,8 @@ mod tests {
             start(folder.path().to_owned()),
             UnitCommandError::NoRun(_)
         ));
+        let said = std::fs::read_to_string(folder.path().join("runtime.log")).unwrap();
+        assert!(said.contains("holds no start"), "{said}");
         end(folder.path().to_owned()).unwrap();
     }
 }

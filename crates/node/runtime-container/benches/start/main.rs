@@ -1,7 +1,11 @@
-//! Starting pre-pulled containers, against the bare OCI runtime with the same bundles, in the same machine and run.
+//! Starting pre-pulled containers, against the bare OCI runtime with the same bundles and against containerd, in the same machine
+//! and run.
 //!
 //! Ours counts from the specification to the running program: mounting, the bundle, the unit, and the OCI runtime in it. The bare
-//! runtime is given everything ready. Both start all at once, and of several runs the best counts.
+//! runtime is given everything ready. containerd is asked over CRI and starts a pod with each container. All start all at once, and
+//! of several runs the best counts.
+
+mod cri;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,12 +16,15 @@ use futures_util::future::try_join_all;
 use muster_bundle::testing::{Options, ident, info, spec};
 use muster_lab::machine::Build;
 use muster_lab::muster;
+use muster_lab::oci::{Compression, Image, Layer, Layout};
 use muster_lab::program::Stream;
 use muster_runtime::{RunId, Runtime as _};
 use muster_runtime_container::{ContainerConfig, ContainerRuntime, Containers};
 use muster_unit_runner::{InitSystem, detect};
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+use self::cri::Containerd;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const TIME: Duration = Duration::from_secs(300);
 const RUNS: usize = 3;
@@ -40,12 +47,14 @@ fn main() -> Outcome<()> {
         return Ok(());
     }
     let image = image()?;
+    let archive = archive(image.path())?;
     let programs = muster::programs(Build::Bench, &[])?;
     let builder = muster::machine(&programs)
         .hybrid_cgroups()
         .bind(std::env::current_exe()?, INSIDE)
         .bind(env!("CARGO_BIN_EXE_muster-container"), UNIT_PROGRAM)
-        .bind(image.path(), "/image");
+        .bind(image.path(), "/image")
+        .bind(archive.path(), "/archive");
     let machine = muster::boot(&builder, TIME)?;
     let mut process = machine.program([INSIDE, "inside"]).start()?;
     let status = process.wait(TIME)?;
@@ -68,6 +77,28 @@ fn image() -> Outcome<tempfile::TempDir> {
     Ok(folder)
 }
 
+/// The same as an archive of an image layout.
+fn archive(image: &Path) -> Outcome<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    let layer = Layer::from_folder(image, Compression::Gzip)?;
+    let image = Image::new()
+        .layer(layer)
+        .entrypoint(["/bin/sleep", "100000"]);
+    let mut layout = Layout::create(folder.path().join("layout"))?;
+    layout.add("1", image.build())?;
+    let packed = Command::new("tar")
+        .arg("-C")
+        .arg(layout.folder())
+        .arg("-cf")
+        .arg(folder.path().join("image.tar"))
+        .arg(".")
+        .status()?;
+    match packed.success() {
+        true => Ok(folder),
+        false => Err("tar failed".into()),
+    }
+}
+
 async fn measure() -> Outcome<()> {
     let config = ContainerConfig {
         info: info("runc"),
@@ -79,22 +110,33 @@ async fn measure() -> Outcome<()> {
         host_binds: Vec::new(),
     };
     let runtime = Containers::runtime(config, detect(&InitSystem::Detect)?)?;
+    let containerd = Containerd::start(Path::new("/archive/image.tar")).await?;
+    if containerd.is_none() {
+        println!("containerd is not installed, and not compared with");
+    }
     println!(
-        "{:<24}{:>12}{:>12}{:>8}{:>9}",
-        "start", "bare runc", "muster", "ratio", "at most"
+        "{:<24}{:>12}{:>12}{:>8}{:>9}{:>12}{:>8}",
+        "start", "bare runc", "muster", "ratio", "at most", "containerd", "ratio"
     );
     for count in COUNTS {
-        let mut best = [Duration::MAX; 2];
+        let mut best = [Duration::MAX; 3];
         for _ in 0..RUNS {
             let ours = start_ours(&runtime, count).await?;
             let bare = start_bare(&runtime, count).await?;
-            best = [best[0].min(bare), best[1].min(ours)];
+            let theirs = match &containerd {
+                Some(containerd) => containerd.start_containers(count).await?,
+                None => Duration::ZERO,
+            };
+            best = [best[0].min(bare), best[1].min(ours), best[2].min(theirs)];
         }
-        let [bare, ours] = best.map(|time| time.as_secs_f64() * 1e3);
+        let [bare, ours, theirs] = best.map(|time| time.as_secs_f64() * 1e3);
         let ratio = ours / bare;
         let verdict = if ratio <= TARGET { "" } else { "  not reached" };
         let what = format!("{count} containers");
-        println!("{what:<24}{bare:>9.0} ms{ours:>9.0} ms{ratio:>8.2}{TARGET:>9.2}{verdict}");
+        let against = ours / theirs;
+        println!(
+            "{what:<24}{bare:>9.0} ms{ours:>9.0} ms{ratio:>8.2}{TARGET:>9.2}{theirs:>9.0} ms{against:>8.2}{verdict}"
+        );
     }
     Ok(())
 }
