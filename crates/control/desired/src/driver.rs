@@ -19,8 +19,8 @@ use crate::fault::{
 };
 use crate::limits::Limits;
 use crate::machine::{
-    Accepted, Action, Change, Event, FlightId, Machine, RollbackError, Turn, UpdateId, UpdateStep,
-    Version, Wish,
+    Accepted, Action, Change, Event, FlightId, Machine, Origin, RollbackError, Turn, UpdateId,
+    UpdateStep, Version, Wish,
 };
 use crate::progress::{Bytes, Progress};
 use crate::seams::{Balancer, DownloadMeter, Downloads, Nodes, Reports};
@@ -134,10 +134,9 @@ impl Driver {
 
     /// The next deadline of the machine, or of what is to be told.
     fn wake(&self) -> Instant {
-        let now = self.started.elapsed();
-        let deadline = self.machine.deadline(now);
-        let far = now + Duration::from_secs(24 * 3600);
-        let machine = self.started + deadline.unwrap_or(far);
+        let far = Instant::now() + Duration::from_secs(24 * 3600);
+        let deadline = self.machine.deadline();
+        let machine = deadline.map_or(far, |at| self.started + at);
         match self.published {
             Some(published) if self.has_news => machine.min(published + self.limits.report_period),
             _ => machine,
@@ -157,7 +156,7 @@ impl Driver {
                     Ok(earlier) => {
                         let wish = Wish {
                             desired: Arc::clone(&earlier.desired),
-                            origin: earlier.origin,
+                            origin: Origin::Operator,
                             name: earlier.name.clone(),
                             at,
                             places: earlier.places.clone(),
@@ -294,7 +293,7 @@ async fn within<T>(
     work: impl Future<Output = Result<T, AosError>>,
 ) -> Result<T, AosError> {
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
-        let message = format!("there was no answer for {} s", limit.as_secs());
+        let message = format!("there was no answer for {} ms", limit.as_millis());
         Err(AosError::new(AosCode::Timeout, message))
     })
 }

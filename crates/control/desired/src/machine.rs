@@ -109,6 +109,8 @@ pub struct Machine {
     waiting_since: Duration,
     /// The fewest instances that were not settled, since they were given to nodes.
     unsettled: usize,
+    /// When everything was last looked at.
+    looked: Duration,
     changed: bool,
     turn: Turn,
 }
@@ -192,8 +194,9 @@ impl Machine {
         self.turn(now)
     }
 
-    /// When something is to be decided, if nothing happens before. Deadlines that have passed were looked at.
-    pub fn deadline(&self, now: Duration) -> Option<Duration> {
+    /// When something is to be decided, if nothing happens before. Deadlines that had passed at the last call were looked at
+    /// then; they wait for something else.
+    pub fn deadline(&self) -> Option<Duration> {
         let waits = match self.at() {
             UpdateStep::Pending => Some(self.waiting_since + self.limits.nodes_patience),
             UpdateStep::Activating => Some(self.waiting_since + self.limits.activation_patience),
@@ -206,7 +209,7 @@ impl Machine {
             .values()
             .filter_map(|it| it.deadline(&self.limits));
         let all = waits.into_iter().chain(stalls).chain(nodes);
-        all.filter(|at| *at > now).min()
+        all.filter(|at| *at > self.looked).min()
     }
 
     /// What outlives the process, as far as it was given out to be written down.
@@ -255,6 +258,7 @@ impl Machine {
 
     /// Everything that follows from how things are now.
     fn turn(&mut self, now: Duration) -> Turn {
+        self.looked = now;
         self.lose_nodes(now);
         loop {
             self.start_downloads(now);

@@ -122,7 +122,7 @@ fn mistakes_are_told_with_line_and_key() {
             "/srv/unit.yaml:3: nodes[1].id",
         ),
         ("env:\n- variables: {'A=B': x}\n", "env[0].variables.A=B"),
-        ("items: [\n", "/srv/unit.yaml:2"),
+        ("items: [\n", "/srv/unit.yaml:1"),
     ] {
         let error = read(text).unwrap_err().to_string();
         assert!(error.contains(place), "{text}: {error}");
@@ -228,10 +228,10 @@ prop_compose! {
 proptest! {
     #[test]
     fn a_desired_status_survives_its_own_document(desired in desired_status()) {
-        prop_assert_eq!(desired.document().check().as_ref(), Ok(&desired));
+        prop_assert_eq!(desired.document().check(), Ok(desired.clone()));
         let json = serde_json::to_string(&desired.document()).unwrap();
         let back: Document = serde_json::from_str(&json).unwrap();
-        prop_assert_eq!(back.check().as_ref(), Ok(&desired));
+        prop_assert_eq!(back.check(), Ok(desired));
     }
 
     #[test]

@@ -43,7 +43,8 @@ impl Current {
 }
 
 impl Machine {
-    /// The items of a new wish: what is there stays there, what is on its way goes on, the rest is cancelled.
+    /// The items of a new wish: what is there stays there, what is on its way goes on, the rest is cancelled. When the same
+    /// is tried again, everything is asked for again: what was there may be what failed.
     pub(super) fn take_over(&mut self, desired: &DesiredStatus) -> BTreeMap<ItemId, ItemRecord> {
         let unwanted: Vec<FlightId> = (self.downloads.iter())
             .filter(|(_, flight)| desired.items().get(&flight.item.id) != Some(&flight.item))
@@ -55,8 +56,10 @@ impl Machine {
         }
         let before = self.current.as_ref().map(Current::usable);
         let before = before.unwrap_or_default();
+        let current = self.current.as_ref();
+        let is_retry = current.is_some_and(|it| *it.version.desired == *desired);
         let record = |item: &Item| match before.get(&item.id) {
-            Some(there) if there == item => ItemRecord {
+            Some(there) if there == item && !is_retry => ItemRecord {
                 fetch: Fetch::Ready,
                 fallback: None,
             },

@@ -113,6 +113,12 @@ impl Machine {
     pub(super) fn node_up(&mut self, node: NodeId, paused: bool) {
         let mut view = NodeView::new(Link::Up, self.next_ticket());
         view.paused = paused;
+        if let Some(before) = self.nodes.remove(&node)
+            && before.link == Link::Up
+        {
+            // It only says anew what it has; what it said about instances holds.
+            view.told = before.told;
+        }
         self.nodes.insert(node, view);
         // Whoever has a place stays there: a node that comes matters only to those who have none.
         let assigned = self.assigned.as_ref();
@@ -222,6 +228,10 @@ impl Machine {
                 }
             }
         }
+        // Whoever is lost and has nothing any more is not expected.
+        let nodes = &assigned.assignment.nodes;
+        self.nodes
+            .retain(|node, view| view.link != Link::Lost || nodes.contains_key(node));
         let assigned = Arc::new(assigned);
         self.turn
             .changes

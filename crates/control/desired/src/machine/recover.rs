@@ -58,6 +58,7 @@ impl Machine {
             replan: None,
             waiting_since: now,
             unsettled: usize::MAX,
+            looked: now,
             changed: false,
             turn: Turn::default(),
         };

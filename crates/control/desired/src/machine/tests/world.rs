@@ -347,7 +347,7 @@ impl World {
             } else if self.machine.at() == UpdateStep::None {
                 return;
             } else {
-                let deadline = self.machine.deadline(self.now);
+                let deadline = self.machine.deadline();
                 let deadline = deadline.expect("it waits for something");
                 let rest = deadline.saturating_sub(self.now);
                 self.pass(rest);
