@@ -27,6 +27,8 @@ use crate::seams::{Balancer, DownloadMeter, Downloads, Nodes, Reports};
 
 /// How long a write that failed is waited with: the disk may have space again.
 const WRITE_RETRY: Duration = Duration::from_secs(5);
+/// At most one part in so many of the time goes into telling how everything is.
+const REPORT_SHARE: u32 = 20;
 /// How many signs of life of downloads wait; what is not taken is merged by the meter.
 const METERS: usize = 16;
 
@@ -70,6 +72,8 @@ pub(crate) struct Driver {
     flights: BTreeMap<FlightId, AbortHandle>,
     publisher: watch::Sender<Arc<Progress>>,
     published: Option<Instant>,
+    /// What it cost to tell how everything is. With many instances it is told less often.
+    report_cost: Duration,
     /// Something has changed that was not told yet.
     has_news: bool,
     last_step: Option<UpdateStep>,
@@ -91,6 +95,7 @@ impl Driver {
             flights: BTreeMap::new(),
             publisher,
             published: None,
+            report_cost: Duration::ZERO,
             has_news: true,
             last_step: None,
         }
@@ -138,7 +143,7 @@ impl Driver {
         let deadline = self.machine.deadline();
         let machine = deadline.map_or(far, |at| self.started + at);
         match self.published {
-            Some(published) if self.has_news => machine.min(published + self.limits.report_period),
+            Some(published) if self.has_news => machine.min(published + self.report_period()),
             _ => machine,
         }
     }
@@ -273,17 +278,24 @@ impl Driver {
         }
     }
 
+    fn report_period(&self) -> Duration {
+        let by_cost = self.report_cost * REPORT_SHARE;
+        self.limits.report_period.max(by_cost)
+    }
+
     /// Tells what is new, but not more often than is wanted.
     fn publish(&mut self, at_once: bool) {
-        let is_due = (self.published).is_none_or(|it| it.elapsed() >= self.limits.report_period);
+        let is_due = (self.published).is_none_or(|it| it.elapsed() >= self.report_period());
         if !self.has_news || !(at_once || is_due) {
             return;
         }
         self.has_news = false;
-        self.published = Some(Instant::now());
+        let begun = Instant::now();
         let progress = Arc::new(self.machine.progress());
         self.publisher.send_replace(Arc::clone(&progress));
         self.parts.reports.changed(&progress);
+        self.published = Some(Instant::now());
+        self.report_cost = begun.elapsed();
     }
 }
 

@@ -25,6 +25,7 @@
 //! its answer is ignored. `pending` is where the new one waits for that, so never do two updates act at once.
 
 mod activation;
+mod books;
 mod downloads;
 mod nodes;
 mod recover;
@@ -47,6 +48,7 @@ pub use self::vocabulary::{
     Accepted, Action, Change, Event, FlightId, Origin, Turn, UpdateId, UpdateStep, Wish,
 };
 
+use self::books::Books;
 use self::downloads::Flight;
 use self::nodes::{NodeView, Ticket};
 use crate::limits::Limits;
@@ -100,6 +102,7 @@ pub struct Machine {
     current: Option<Current>,
     assigned: Option<Arc<Assigned>>,
     nodes: BTreeMap<NodeId, NodeView>,
+    books: Books,
     downloads: BTreeMap<FlightId, Flight>,
     next_flight: u64,
     acting: Acting,
@@ -109,6 +112,8 @@ pub struct Machine {
     waiting_since: Duration,
     /// The fewest instances that were not settled, since they were given to nodes.
     unsettled: usize,
+    /// The wait for instances ended before they had settled.
+    is_overdue: bool,
     /// When everything was last looked at.
     looked: Duration,
     changed: bool,
@@ -148,6 +153,9 @@ impl Machine {
             },
         });
         self.changed = true;
+        self.is_overdue = false;
+        // It may pause other nodes.
+        self.touch_all();
         self.forget_old_versions();
         (Accepted::New(id), self.turn(now))
     }
@@ -204,11 +212,10 @@ impl Machine {
         };
         let downloads = self.downloads.values();
         let stalls = downloads.map(|it| it.alive + self.limits.download_stall);
-        let nodes = self
-            .nodes
-            .values()
-            .filter_map(|it| it.deadline(&self.limits));
-        let all = waits.into_iter().chain(stalls).chain(nodes);
+        let lost = self.books.down.first();
+        let lost = lost.map(|(since, _)| *since + self.limits.node_loss);
+        let again = self.books.retries.first().map(|(again, _)| *again);
+        let all = waits.into_iter().chain(stalls).chain(lost).chain(again);
         all.filter(|at| *at > self.looked).min()
     }
 
@@ -305,6 +312,7 @@ impl Machine {
                 if is_over {
                     self.go_to(UpdateStep::Activating, now);
                     self.unsettled = usize::MAX;
+                    self.is_overdue = false;
                 }
                 is_over
             }

@@ -101,16 +101,15 @@ impl Machine {
             // Nothing new was placed, so there is nothing to wait for.
             return true;
         }
-        let waiting = self.placed();
-        let unsettled = waiting
-            .filter(|(node, info)| !self.verdict(node, info).is_settled)
-            .count();
+        let unsettled = self.count_unsettled();
         // Only progress buys time: instances that come and go for ever must not.
         if unsettled < self.unsettled {
             self.unsettled = unsettled;
             self.waiting_since = now;
         }
-        unsettled == 0 || self.waiting_since + self.limits.activation_patience <= now
+        let is_overdue = self.waiting_since + self.limits.activation_patience <= now;
+        self.is_overdue = is_overdue && unsettled > 0;
+        is_overdue || unsettled == 0
     }
 
     /// Whether anything of the newest update is not as wanted.
@@ -126,7 +125,7 @@ impl Machine {
             || (self.assigned.as_ref()).is_some_and(|it| !it.assignment.unplaced.is_empty())
             || self
                 .placed()
-                .any(|(node, info)| self.verdict(node, info).error.is_some())
+                .any(|(node, info)| self.instance_progress(node, info).1.error.is_some())
     }
 
     /// How an instance is, for a report.
@@ -134,15 +133,14 @@ impl Machine {
         &self,
         node: &NodeId,
         info: &InstanceInfo,
-        is_over: bool,
     ) -> (InstanceIdent, InstanceProgress) {
         let verdict = self.verdict(node, info);
         let overdue = || {
-            let message = format!("it was {} when the update ended", verdict.condition);
+            let message = format!("it is still {}", verdict.condition);
             AosError::new(AosCode::Timeout, message)
         };
         let error = match &verdict.error {
-            None if is_over && !verdict.is_settled => Some(overdue()),
+            None if self.is_overdue && !verdict.is_settled => Some(overdue()),
             error => error.clone(),
         };
         let progress = InstanceProgress {

@@ -10,7 +10,6 @@ use muster_balance::{Reason, Standing};
 use super::Machine;
 use super::saved::Assigned;
 use super::vocabulary::{Action, Change, UpdateStep};
-use crate::limits::Limits;
 use crate::seams::NodeShare;
 
 /// Whether a node is connected.
@@ -69,14 +68,6 @@ impl NodeView {
             told: BTreeMap::new(),
         }
     }
-
-    pub(super) fn deadline(&self, limits: &Limits) -> Option<Duration> {
-        match (self.link, &self.delivery) {
-            (Link::Down { since }, _) => Some(since + limits.node_loss),
-            (Link::Up, Delivery::Refused { again, .. }) if !self.paused => Some(*again),
-            _ => None,
-        }
-    }
 }
 
 impl Machine {
@@ -113,12 +104,17 @@ impl Machine {
     pub(super) fn node_up(&mut self, node: NodeId, paused: bool) {
         let mut view = NodeView::new(Link::Up, self.next_ticket());
         view.paused = paused;
-        if let Some(before) = self.nodes.remove(&node)
-            && before.link == Link::Up
-        {
-            // It only says anew what it has; what it said about instances holds.
-            view.told = before.told;
+        if let Some(before) = self.nodes.remove(&node) {
+            match before.link {
+                // It only says anew what it has; what it said about instances holds.
+                Link::Up => view.told = before.told,
+                Link::Down { since } => {
+                    self.books.down.remove(&(since, node.clone()));
+                }
+                Link::Lost => {}
+            }
         }
+        self.books.touch(&node);
         self.nodes.insert(node, view);
         // Whoever has a place stays there: a node that comes matters only to those who have none.
         let assigned = self.assigned.as_ref();
@@ -136,6 +132,8 @@ impl Machine {
         {
             view.link = Link::Down { since: now };
             view.told.clear();
+            self.books.down.insert((now, node.clone()));
+            self.books.touch(node);
         }
     }
 
@@ -148,6 +146,7 @@ impl Machine {
             // What was wanted meanwhile has not reached it.
             view.delivery = Delivery::Due;
             view.ticket = ticket;
+            self.books.touch(node);
             if !paused {
                 self.replan(Reason::ConfigChange);
             }
@@ -158,6 +157,7 @@ impl Machine {
         let Some(view) = self.nodes.get_mut(node) else {
             return;
         };
+        self.books.touch(node);
         if whole {
             view.told.clear();
         }
@@ -172,20 +172,20 @@ impl Machine {
 
     /// Nodes that are away for too long are lost; whoever had nothing is forgotten.
     pub(super) fn lose_nodes(&mut self, now: Duration) {
-        let mut lost = Vec::new();
-        for (node, view) in &mut self.nodes {
-            if let Link::Down { since } = view.link
-                && since + self.limits.node_loss <= now
-            {
-                view.link = Link::Lost;
-                lost.push(node.clone());
-            }
-        }
-        for node in lost {
+        while let Some((since, _)) = self.books.down.first()
+            && *since + self.limits.node_loss <= now
+            && let Some((_, node)) = self.books.down.pop_first()
+        {
+            self.books.touch(&node);
             let has_something = self.share(&node).is_some_and(|it| !it.instances.is_empty());
             if !has_something {
                 self.nodes.remove(&node);
-            } else if !self.is_paused(&node) {
+                continue;
+            }
+            if let Some(view) = self.nodes.get_mut(&node) {
+                view.link = Link::Lost;
+            }
+            if !self.is_paused(&node) {
                 self.replan(Reason::NodeLost(node));
             }
         }
@@ -194,9 +194,8 @@ impl Machine {
     /// Whether everybody who is expected is here, or was waited for long enough.
     pub(super) fn nodes_are_here(&self, now: Duration) -> bool {
         let is_over = self.waiting_since + self.limits.nodes_patience <= now;
-        let mut views = self.nodes.iter();
-        let missing = views
-            .any(|(node, view)| matches!(view.link, Link::Down { .. }) && !self.is_paused(node));
+        let mut down = self.books.down.iter();
+        let missing = down.any(|(_, node)| !self.is_paused(node));
         let anybody = self.nodes.values().any(|it| it.link == Link::Up);
         is_over || (anybody && !missing)
     }
@@ -214,13 +213,18 @@ impl Machine {
         let before = self.assigned.take();
         let before = before.as_deref().map(|it| &it.assignment.nodes);
         let ticket = self.next_ticket();
+        let nothing = NodeShare::default();
         for (node, view) in &mut self.nodes {
+            let old = before.and_then(|it| it.get(node)).unwrap_or(&nothing);
+            let new = assigned.assignment.nodes.get(node).unwrap_or(&nothing);
+            if old == new {
+                // It has what it shall have, or is about to get it.
+                continue;
+            }
             view.delivery = Delivery::Due;
             view.ticket = ticket;
-            let old = before.and_then(|it| it.get(node));
-            let old = old.map(by_instance).unwrap_or_default();
-            let new = assigned.assignment.nodes.get(node);
-            for (ident, info) in new.map(by_instance).unwrap_or_default() {
+            let old = by_instance(old);
+            for (ident, info) in by_instance(new) {
                 if old.get(ident) != Some(&info)
                     && let Some(told) = view.told.get_mut(ident)
                 {
@@ -237,10 +241,17 @@ impl Machine {
             .changes
             .push(Change::Assigned(Arc::clone(&assigned)));
         self.assigned = Some(assigned);
+        self.touch_all();
     }
 
     /// Gives nodes what they have not got, where no other update is at work.
     pub(super) fn send_shares(&mut self, now: Duration) {
+        while let Some((again, _)) = self.books.retries.first()
+            && *again <= now
+            && let Some((_, node)) = self.books.retries.pop_first()
+        {
+            self.books.due.insert(node);
+        }
         let Some(assigned) = self.assigned.clone() else {
             return;
         };
@@ -254,26 +265,24 @@ impl Machine {
         if !may_send {
             return;
         }
-        let due: Vec<NodeId> = (self.nodes.iter())
-            .filter(|(node, view)| {
-                let is_due = match view.delivery {
-                    Delivery::Due => true,
-                    Delivery::Refused { again, .. } => again <= now,
-                    Delivery::Taken => false,
-                };
-                is_due
-                    && view.link == Link::Up
-                    && !self.acting.sends.contains_key(*node)
-                    && !self.is_paused(node)
-            })
-            .map(|(node, _)| node.clone())
-            .collect();
-        for node in due {
-            let share = assigned.assignment.nodes.get(&node);
-            let share = share.cloned().unwrap_or_default();
+        for node in std::mem::take(&mut self.books.due) {
+            // Whoever cannot be given anything now is noted again when that changes.
+            if self.acting.sends.contains_key(&node) || self.is_paused(&node) {
+                continue;
+            }
             let Some(view) = self.nodes.get_mut(&node) else {
                 continue;
             };
+            let is_due = match view.delivery {
+                Delivery::Due => true,
+                Delivery::Refused { again, .. } => again <= now,
+                Delivery::Taken => false,
+            };
+            if !is_due || view.link != Link::Up {
+                continue;
+            }
+            let share = assigned.assignment.nodes.get(&node);
+            let share = share.cloned().unwrap_or_default();
             let stop = prepare(view, &share);
             self.acting.sends.insert(node.clone(), view.ticket);
             self.turn.actions.push(Action::Send {
@@ -287,6 +296,7 @@ impl Machine {
 
     pub(super) fn sent(&mut self, node: &NodeId, result: Result<(), AosError>, now: Duration) {
         let ticket = self.acting.sends.remove(node);
+        self.books.touch(node);
         let Some(view) = self.nodes.get_mut(node) else {
             return;
         };
@@ -296,22 +306,18 @@ impl Machine {
         }
         view.delivery = match result {
             Ok(()) => Delivery::Taken,
-            Err(why) => Delivery::Refused {
-                why,
-                again: now + self.limits.send_retry,
-            },
+            Err(why) => {
+                let again = now + self.limits.send_retry;
+                self.books.retries.insert((again, node.clone()));
+                Delivery::Refused { why, again }
+            }
         };
     }
 
     /// Whether everybody who could be given its share was.
     pub(super) fn shares_are_out(&self) -> bool {
-        let mut views = self.nodes.iter();
         // What could not be placed is given to nobody.
-        !self.is_own()
-            || (self.acting.sends.is_empty()
-                && views.all(|(node, view)| {
-                    view.delivery != Delivery::Due || view.link != Link::Up || self.is_paused(node)
-                }))
+        !self.is_own() || (self.acting.sends.is_empty() && self.books.due.is_empty())
     }
 }
 

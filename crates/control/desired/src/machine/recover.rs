@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::books::Books;
 use super::nodes::{Link, NodeView, Ticket};
 use super::saved::Saved;
 use super::vocabulary::{Turn, UpdateStep};
@@ -37,11 +38,14 @@ impl Machine {
             None => None,
         };
         let mut nodes = BTreeMap::new();
+        let mut books = Books::default();
         if let Some(assigned) = &assigned {
             for (node, share) in &assigned.assignment.nodes {
                 if !share.instances.is_empty() {
                     let view = NodeView::new(Link::Down { since: now }, Ticket::default());
                     nodes.insert(node.clone(), view);
+                    books.down.insert((now, node.clone()));
+                    books.touch(node);
                 }
             }
         }
@@ -51,6 +55,7 @@ impl Machine {
             current,
             assigned,
             nodes,
+            books,
             downloads: BTreeMap::new(),
             next_flight: 1,
             acting: Acting::default(),
@@ -58,6 +63,7 @@ impl Machine {
             replan: None,
             waiting_since: now,
             unsettled: usize::MAX,
+            is_overdue: false,
             looked: now,
             changed: false,
             turn: Turn::default(),

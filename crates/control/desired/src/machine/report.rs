@@ -20,12 +20,11 @@ impl Machine {
             return Progress::default();
         };
         let state = &current.state;
-        let is_over = matches!(state.step, UpdateStep::None | UpdateStep::Finalizing);
         let items = current.version.desired.items().values();
         let mut instances: BTreeMap<InstanceIdent, InstanceProgress> =
             current.without_item().into_iter().collect();
         let placed = self.placed();
-        instances.extend(placed.map(|(node, info)| self.instance_progress(node, info, is_over)));
+        instances.extend(placed.map(|(node, info)| self.instance_progress(node, info)));
         if let Some(assigned) = &self.assigned {
             let unplaced = assigned.assignment.unplaced.iter();
             instances.extend(unplaced.map(|(ident, error)| {

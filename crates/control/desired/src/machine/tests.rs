@@ -360,3 +360,51 @@ fn old_versions_go_but_never_the_one_that_nodes_have() {
     let kept: Vec<u64> = world.disk.versions.keys().map(|it| it.0).collect();
     assert_eq!(kept, [1, 5, 6, 7, 8]);
 }
+
+#[test]
+fn an_instance_that_does_not_come_up_in_time_is_told_and_may_come_later() {
+    let mut world = World::new(1);
+    world.nodes.get_mut(&node(0)).unwrap().silent = true;
+    let wanted = desired(&[(1, 1)], &[]);
+    world.wish(wanted.clone());
+    world.settle();
+    let failures = world.machine.progress().failures();
+    assert_eq!(
+        failures,
+        ["instance i0:local:0: timeout: it is still activating"]
+    );
+    world.nodes.get_mut(&node(0)).unwrap().silent = false;
+    world.tell(&node(0));
+    assert_eq!(world.machine.progress().failures(), Vec::<String>::new());
+    assert_eq!(world.wish(wanted), Accepted::Unchanged(UpdateId(1)));
+}
+
+#[test]
+fn a_new_placement_is_sent_only_to_nodes_whose_share_changed() {
+    let mut world = World::new(3);
+    world.wish(desired(&[(1, 2)], &[]));
+    world.settle();
+    world.wish(desired(&[(1, 3)], &[]));
+    world.advance_to(UpdateStep::Launching);
+    world.finish(0);
+    let sent: Vec<&NodeId> = (world.actions.iter())
+        .map(|it| match it {
+            Action::Send { node, .. } => node,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(sent.len(), 1);
+}
+
+#[test]
+fn after_a_restart_a_finished_update_is_finished_and_nodes_get_their_share_again() {
+    let mut world = World::new(2);
+    world.wish(desired(&[(1, 2)], &[]));
+    world.settle();
+    world.die(|| false);
+    assert_eq!(world.machine.progress().failures(), Vec::<String>::new());
+    assert!(world.machine.progress().done);
+    assert_eq!(world.actions.len(), 2, "one share for each node");
+    world.settle();
+    assert_eq!(world.finished, 1, "nothing was placed anew");
+}

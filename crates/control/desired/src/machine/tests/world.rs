@@ -135,6 +135,7 @@ impl World {
             self.disk.apply(change);
         }
         assert_eq!(self.disk, self.machine.saved(), "something is not on disk");
+        self.machine.audit();
         for action in turn.actions {
             match action {
                 Action::Cancel(cancelled) => self.actions.retain(
