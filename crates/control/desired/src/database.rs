@@ -1,6 +1,8 @@
 //! The tables: what was wanted, how far the newest is, and which node has what.
 
 mod record;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -148,35 +150,46 @@ fn set(db: &Connection, name: &str, record: &[u8]) -> rusqlite::Result<usize> {
 
 type VersionRow = (i64, i64, String, String, String, Vec<u8>);
 
+/// Everything, as it is in the tables.
+struct Rows {
+    versions: Vec<VersionRow>,
+    state: Vec<(String, Vec<u8>)>,
+}
+
 /// Reads everything back.
 pub(crate) async fn load(store: &Store) -> Result<Saved, LoadError> {
-    let read = store.read(|db| {
-        let mut versions = db.prepare("SELECT * FROM desired_versions ORDER BY id")?;
-        let versions: Vec<VersionRow> = versions
-            .query_map([], |row| {
-                Ok((
-                    row.get(0)?,
-                    row.get(1)?,
-                    row.get(2)?,
-                    row.get(3)?,
-                    row.get(4)?,
-                    row.get(5)?,
-                ))
-            })?
-            .collect::<Result<_, _>>()?;
-        let mut state = db.prepare("SELECT name, record FROM desired_state")?;
-        let state: Vec<(String, Vec<u8>)> = state
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Result<_, _>>()?;
-        Ok((versions, state))
-    });
-    let (versions, state) = read.await.map_err(LoadError::Store)?;
+    let rows = store.read(rows).await.map_err(LoadError::Store)?;
+    decode(rows)
+}
+
+fn rows(db: &Connection) -> rusqlite::Result<Rows> {
+    let mut versions = db.prepare(
+        "SELECT id, applied, origin, name, document, places FROM desired_versions ORDER BY id",
+    )?;
+    let versions = versions.query_map([], |row| {
+        Ok((
+            row.get(0)?,
+            row.get(1)?,
+            row.get(2)?,
+            row.get(3)?,
+            row.get(4)?,
+            row.get(5)?,
+        ))
+    })?;
+    let versions = versions.collect::<Result<_, _>>()?;
+    let mut state = db.prepare("SELECT name, record FROM desired_state")?;
+    let state = state.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let state = state.collect::<Result<_, _>>()?;
+    Ok(Rows { versions, state })
+}
+
+fn decode(rows: Rows) -> Result<Saved, LoadError> {
     let mut saved = Saved::default();
-    for row in versions {
+    for row in rows.versions {
         let version = version(row)?;
         saved.versions.insert(version.id, Arc::new(version));
     }
-    for (name, record) in state {
+    for (name, record) in rows.state {
         match name.as_str() {
             STATE => saved.state = Some(decode_state(&record)?),
             ASSIGNED => saved.assigned = Some(Arc::new(decode_assigned(&record)?)),

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::world::{BAD, World, desired, node};
+use crate::database::tests::written_and_read;
 use crate::document::DesiredStatus;
 
 const NODES: u8 = 3;
@@ -172,6 +173,13 @@ proptest! {
             other.0.clear();
         }
         prop_assert_eq!(one, other);
+    }
+
+    /// The database gives back what was written down.
+    #[test]
+    fn what_is_on_disk_reads_back(script in prop::collection::vec(happens(), 1..60)) {
+        let (world, _) = run(&script);
+        prop_assert_eq!(&written_and_read(&world.disk), &world.disk);
     }
 
     /// While the process dies again and again, the newest wish is never lost.
