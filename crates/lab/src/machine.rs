@@ -25,7 +25,7 @@
 //! | unit files | `/etc/systemd/system`: what the test gave; `/usr/lib/systemd/system`: what the test named of the host's or of another folder; no generators but the test's |
 //! | `/run`, `/tmp`, `/var/log`, `/dev` | empty file systems in memory; the usual devices, no `/dev/kmsg` |
 //! | `/sys/fs/cgroup` | a cgroup v2 tree whose root is a fresh group of the host's, or nothing with [`MachineBuilder::without_cgroups`] |
-//! | `/proc/sys`, `/sys` | read-only: the kernel is the host's |
+//! | `/proc/sys`, `/sys` | read-only: the kernel is the host's; `/proc/sys/net` is the machine's own |
 //!
 //! What is not on the root file system (a separate `/home`, for example) is not there unless it is
 //! [bound](MachineBuilder::bind). With [`MachineBuilder::beside_an_init`] process 1 is a shell that only reaps, and the

@@ -21,6 +21,9 @@ mount -t proc -o nosuid,nodev,noexec proc proc
 # What is the kernel's own belongs to the host as well: a machine only looks at it.
 mount --bind proc/sys proc/sys
 mount -o remount,bind,ro proc/sys
+# The machine's own: it has a network of its own.
+mount --bind proc/sys/net proc/sys/net
+mount -o remount,bind,rw proc/sys/net
 mount -t sysfs -o ro,nosuid,nodev,noexec sysfs sys
 if [ "$group" != - ]; then
     # Zero stands for the writer. The namespace then begins at the machine's group, so that it looks like the root of a tree.

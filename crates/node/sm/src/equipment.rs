@@ -50,6 +50,7 @@ pub(crate) enum EquipmentError {
 /// The tables of all parts.
 pub(crate) fn schemas(config: StoreConfig) -> StoreConfig {
     config
+        .schema(&muster_store::spool::SCHEMA)
         .schema(&muster_alert::SCHEMA)
         .schema(&muster_node_config::SCHEMA)
         .schema(&muster_resource::SCHEMA)
@@ -101,7 +102,7 @@ impl Equipment {
         let networks = Arc::new(networks.map_err(EquipmentError::Network)?);
 
         let counted = Arc::new(Counted(networks.traffic()));
-        let clock = Arc::new(SystemClock::default());
+        let clock = Arc::new(SystemClock);
         let profile = NodeProfile::of(node);
         let (monitor, task) = Monitor::new(parts.monitor, profile, counted, sink, clock);
         tasks.spawn_until_shutdown("monitoring", task.run());

@@ -101,7 +101,8 @@ impl Watcher {
 
     fn watch(&self, instance: RunningInstance<'_>) -> InstanceWatch {
         let (info, place) = (instance.info, instance.place);
-        let group = place.and_then(|it| it.instance_cgroup.as_deref().or(it.cgroup.as_deref()));
+        // Groups below count, so the unit's has all of the instance, in every tree that has it.
+        let group = place.and_then(|it| it.cgroup.as_deref().or(it.instance_cgroup.as_deref()));
         let cgroup = group.and_then(|group| match CgroupPath::parse(group) {
             Ok(cgroup) => Some(cgroup),
             Err(error) => {

@@ -3,7 +3,8 @@
 usage: cm.py GENERATED FOLDER IMAGES [PKI]
 
 FOLDER/N.json holds the N-th set: {"item": "manifest digest", ...}. When the node reports exactly these as active, FOLDER/N.done
-is written, with what it reported. Blobs are given as file URLs of the layouts in IMAGES. With PKI (ca.pem, cm.crt.pem and its key)
+is written, with what it reported. FOLDER/command.N.json holds the N-th message as it is, in protobuf's JSON. Whatever the node
+says stands in FOLDER/said, one message a line. Blobs are given as file URLs of the layouts in IMAGES. With PKI (ca.pem, cm.crt.pem and its key)
 both sides show certificates.
 """
 
@@ -20,6 +21,7 @@ generated, folder, images = sys.argv[1:4]
 sys.path.insert(0, generated)
 
 import grpc  # noqa: E402
+from google.protobuf import json_format  # noqa: E402
 from servicemanager.v5 import servicemanager_pb2 as sm  # noqa: E402
 from servicemanager.v5 import servicemanager_pb2_grpc as services  # noqa: E402
 
@@ -37,6 +39,11 @@ class Controller(services.SMServiceServicer):
             self.number, self.wanted = number, wanted
             for stream in self.streams:
                 stream.put(self.message())
+
+    def send(self, message):
+        with self.lock:
+            for stream in self.streams:
+                stream.put(message)
 
     def message(self):
         instances = []
@@ -62,10 +69,15 @@ class Controller(services.SMServiceServicer):
         try:
             for message in messages:
                 kind = message.WhichOneof("SMOutgoingMessage")
+                said.write(json_format.MessageToJson(message, indent=None) + "\n")
+                said.flush()
                 if kind == "sm_info":
                     with self.lock:
                         runtimes = {it.type: it.runtime_id for it in message.sm_info.runtimes}
                         self.runtime = runtimes["runc"]
+                        if outbox in self.streams:
+                            # Something about the node has changed.
+                            continue
                         self.streams.append(outbox)
                         # A node that comes back is told what is wanted, again.
                         if self.wanted is not None:
@@ -101,6 +113,7 @@ class Controller(services.SMServiceServicer):
         return sm.BlobsInfos(urls=urls)
 
 
+said = open(f"{folder}/said", "a")
 controller = Controller()
 options = [
     ("grpc.keepalive_permit_without_calls", 1),
@@ -116,8 +129,13 @@ if len(sys.argv) > 4:
 else:
     server.add_insecure_port("127.0.0.1:8093")
 server.start()
-number = 1
+number = command = 1
 while True:
+    path = f"{folder}/command.{command}.json"
+    if controller.streams and os.path.exists(path):
+        with open(path) as file:
+            controller.send(json_format.Parse(file.read(), sm.SMIncomingMessages()))
+        command += 1
     path = f"{folder}/{number}.json"
     if controller.runtime and os.path.exists(path):
         with open(path) as file:

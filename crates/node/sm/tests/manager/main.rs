@@ -1,5 +1,6 @@
 //! The Service Manager in a machine with core, runc and a controller written in Python.
 
+mod equipment;
 mod identity;
 mod rig;
 mod sets;

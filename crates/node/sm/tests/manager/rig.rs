@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::Deref;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use muster_api::domain::{InstanceIdent, ItemType};
 use muster_image::build::{BuildOrder, Content, RunSettings, build};
@@ -51,6 +51,7 @@ pub(crate) struct Rig {
     /// Digests of the versions of the one image.
     pub(crate) versions: Vec<String>,
     sets: u32,
+    commands: u32,
     // The machine sees both until it ends.
     files: TempDir,
     _programs: Binaries,
@@ -142,12 +143,29 @@ impl Rig {
         rig
     }
 
+    /// A node without an identity manager, with these settings over the usual ones and these files.
+    pub(crate) fn boot_with(settings: &serde_json::Value, files: &[(&str, &str)]) -> Self {
+        let mut rig = Self::boot_machine(0, false, settings, files);
+        rig.start_manager();
+        rig.wait_for_node();
+        rig
+    }
+
     /// A node with certificates, on which neither the identity manager nor the Service Manager has been started.
     pub(crate) fn boot_with_certificates(versions: usize) -> Self {
         Self::boot_up(versions, true)
     }
 
     fn boot_up(versions: usize, with_iam: bool) -> Self {
+        Self::boot_machine(versions, with_iam, &json!({}), &[])
+    }
+
+    fn boot_machine(
+        versions: usize,
+        with_iam: bool,
+        settings: &serde_json::Value,
+        more: &[(&str, &str)],
+    ) -> Self {
         let files = tempfile::tempdir().expect("a folder");
         let versions = images(files.path(), versions, with_iam);
         certificates(&files.path().join("pki"));
@@ -173,14 +191,20 @@ impl Rig {
         } else {
             config["insecure"] = "the controller of this test has no certificate".into();
         }
+        for (key, value) in settings.as_object().into_iter().flatten() {
+            config[key] = value.clone();
+        }
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/manager");
-        let builder = muster::machine(&programs)
+        let mut builder = muster::machine(&programs)
             .hybrid_cgroups()
             .bind(files.path(), "/test")
             .bind(sources.join("cm.py"), "/usr/local/lib/cm.py")
             .bind(sources.join("iam.py"), "/usr/local/lib/iam.py")
             .file("/etc/muster/sm.json", config.to_string(), 0o644)
             .unit("muster-sm.service", SM_UNIT);
+        for (path, content) in more {
+            builder = builder.file(path, content, 0o644);
+        }
         let machine = muster::boot(&builder, TIME).expect("it boots");
         let up = machine.run(["ip", "link", "set", "lo", "up"]);
         assert!(up.expect("a command").status.success());
@@ -200,6 +224,7 @@ impl Rig {
             iam: None,
             versions,
             sets: 0,
+            commands: 0,
             files,
             _programs: programs,
         }
@@ -271,6 +296,54 @@ impl Rig {
         let path = format!("/test/sets/{}.done", self.sets);
         if let Err(error) = self.machine.wait_for_path(&path, TIME) {
             panic!("{error}: {}", self.controller.text(Stream::Stdout));
+        }
+    }
+
+    /// Where images and other files are that the controller sees.
+    pub(crate) fn files(&self) -> &Path {
+        self.files.path()
+    }
+
+    /// Sends a message as it is, in protobuf's JSON.
+    pub(crate) fn command(&mut self, message: &serde_json::Value) {
+        self.commands += 1;
+        let name = format!("sets/command.{}", self.commands);
+        let path = self.files.path().join(name);
+        fs::write(path.with_extension("new"), message.to_string()).expect("it is written");
+        let whole = self
+            .files
+            .path()
+            .join(format!("sets/command.{}.json", self.commands));
+        fs::rename(path.with_extension("new"), whole).expect("it is whole");
+    }
+
+    /// Waits until the node has said something that `look` finds.
+    #[track_caller]
+    pub(crate) fn wait_until_said<T>(
+        &self,
+        what: &str,
+        mut look: impl FnMut(&serde_json::Value) -> Option<T>,
+    ) -> T {
+        let path = self.files.path().join("sets/said");
+        let deadline = Instant::now() + TIME;
+        loop {
+            let said = fs::read_to_string(&path).unwrap_or_default();
+            // The last line may be half written.
+            let messages = said
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok());
+            if let Some(found) = messages.into_iter().find_map(|message| look(&message)) {
+                return found;
+            }
+            if Instant::now() > deadline {
+                let lines: Vec<&str> = said.lines().collect();
+                let telling = lines
+                    .into_iter()
+                    .filter(|it| !it.contains("instantMonitoring"));
+                let last: Vec<&str> = telling.rev().take(20).collect();
+                panic!("the node did not say {what}: {last:#?}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 
