@@ -266,8 +266,11 @@ impl Driver {
             Action::Retain { items, .. } => {
                 self.actions.spawn(async move {
                     let result = within(answer, parts.downloads.retain(items)).await;
+                    if let Err(error) = result {
+                        tracing::warn!(%error, "items that are not needed any more could not be removed");
+                    }
                     muster_fault::hit(RETAINED);
-                    Event::Retained(result)
+                    Event::Retained
                 });
             }
             Action::Finished => {

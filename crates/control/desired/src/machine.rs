@@ -187,7 +187,7 @@ impl Machine {
             Event::Configured(result) => self.configured(result),
             Event::Planned(result) => self.planned(result),
             Event::Sent { node, result } => self.sent(&node, result, now),
-            Event::Retained(result) => self.retained(result),
+            Event::Retained => self.retained(),
             Event::NodeUp { node, paused } => self.node_up(node, paused),
             Event::NodeDown(node) => self.node_down(&node, now),
             Event::NodePaused { node, paused } => self.node_paused(&node, paused),
@@ -430,12 +430,8 @@ impl Machine {
         self.turn.actions.push(Action::Retain { update, items });
     }
 
-    fn retained(&mut self, result: Result<(), AosError>) {
+    fn retained(&mut self) {
         let asked = self.acting.retain.take();
-        if let Err(error) = result {
-            // Asked again after the next update; until then it only takes room.
-            tracing::warn!(%error, "items that are not needed any more could not be removed");
-        }
         let Some(current) = &mut self.current else {
             return;
         };

@@ -51,7 +51,8 @@ fn listed(problems: &[DocumentProblem]) -> String {
 }
 
 impl DesiredStatus {
-    /// Reads a document that an operator wrote. Paths in it are relative to the folder of `name`, which is for messages else.
+    /// Reads a document that an operator wrote. Paths in it are relative to the folder of `name`, which otherwise only stands
+    /// in messages.
     ///
     /// # Errors
     /// With file, line and key of everything that is wrong.
@@ -75,34 +76,52 @@ impl DesiredStatus {
 
     fn resolve(&mut self, folder: &Path) {
         for item in self.items.values_mut() {
-            match &mut item.image {
-                ImageSource::Layout { path, .. } => *path = folder.join(&*path),
-                ImageSource::Registry { access, .. } => {
-                    let files = access.login.iter_mut().map(|(_, file)| file);
-                    for path in files.chain(&mut access.ca) {
-                        *path = folder.join(&*path);
-                    }
-                }
-                ImageSource::Cloud { .. } => {}
+            for path in item.image.paths_mut() {
+                let joined = folder.join(&*path);
+                // Only an empty path has no absolute form, and those were refused.
+                *path = std::path::absolute(&joined).unwrap_or(joined);
             }
         }
     }
 }
 
 impl Document {
-    /// What the document means.
+    /// What the document means. There is no folder that its paths could be relative to.
     ///
     /// # Errors
     /// With the key of everything that is wrong.
     pub fn check(self) -> Result<DesiredStatus, InvalidDocument> {
         let mut problems = Vec::new();
-        let desired = self.checked(&mut |key, message| {
+        let mut complain = |key: &str, message: String| {
             let key = key.to_owned();
             problems.push(DocumentProblem { key, message });
-        });
+        };
+        let mut desired = self.checked(&mut complain);
+        for item in desired.items.values_mut() {
+            for path in item.image.paths_mut() {
+                if !path.is_absolute() {
+                    let message = format!("{} must be absolute", path.display());
+                    complain(&format!("items.{}.image", item.id), message);
+                }
+            }
+        }
         match problems.is_empty() {
             true => Ok(desired),
             false => Err(InvalidDocument { problems }),
+        }
+    }
+}
+
+impl ImageSource {
+    /// Every path of a file.
+    fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
+        match self {
+            Self::Cloud { .. } => Vec::new(),
+            Self::Layout { path, .. } => vec![path],
+            Self::Registry { access, .. } => {
+                let password = access.login.iter_mut().map(|(_, file)| file);
+                password.chain(&mut access.ca).collect()
+            }
         }
     }
 }

@@ -159,6 +159,27 @@ fn chains_name_certificates_that_are_there() {
     );
 }
 
+#[test]
+fn paths_have_a_folder_or_are_refused() {
+    let text = b"items: [{id: a, version: '1', image: {layout: a.tar}}]";
+    let desired = DesiredStatus::read("here.yaml", Format::Yaml, text, Limits::default()).unwrap();
+    assert!(
+        desired.document().items[0]
+            .image
+            .layout
+            .as_ref()
+            .unwrap()
+            .is_absolute()
+    );
+    let mut document = desired.document();
+    document.items[0].image.layout = Some("a.tar".into());
+    let error = document.check().unwrap_err().to_string();
+    assert!(
+        error.ends_with("items.a.image: a.tar must be absolute"),
+        "{error}"
+    );
+}
+
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z][a-z0-9-]{0,6}",

@@ -408,3 +408,23 @@ fn after_a_restart_a_finished_update_is_finished_and_nodes_get_their_share_again
     world.settle();
     assert_eq!(world.finished, 1, "nothing was placed anew");
 }
+
+#[test]
+fn a_share_that_went_into_a_dead_stream_is_sent_again() {
+    let mut world = World::new(1);
+    world.wish(desired(&[(1, 1)], &[]));
+    world.advance_to(UpdateStep::Launching);
+    world.finish(0);
+    assert!(matches!(world.actions[..], [Action::Send { .. }]));
+    world.cut(&node(0));
+    world.connect(&node(0));
+    // The old stream took it, and the node never read it.
+    world.actions.clear();
+    world.event(Event::Sent {
+        node: node(0),
+        result: Ok(()),
+    });
+    assert!(matches!(world.actions[..], [Action::Send { .. }]));
+    world.settle();
+    assert_eq!(world.running().len(), 1);
+}

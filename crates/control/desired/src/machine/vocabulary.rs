@@ -150,8 +150,8 @@ pub enum Event {
         /// How it went.
         result: Result<(), AosError>,
     },
-    /// What is not needed any more is gone, or not.
-    Retained(Result<(), AosError>),
+    /// What is not needed any more is gone, or only takes room until it is asked for again after the next update.
+    Retained,
     /// A node is connected, anew or for the first time, and tells its instances next.
     NodeUp {
         /// Which node.

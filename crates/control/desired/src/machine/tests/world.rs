@@ -239,7 +239,7 @@ impl World {
                 node,
                 result: Err(why()),
             },
-            Action::Retain { .. } => Event::Retained(Err(why())),
+            Action::Retain { .. } => Event::Retained,
             Action::Cancel(_) | Action::Finished => return,
         };
         self.event(event);
@@ -292,7 +292,7 @@ impl World {
             }
             Action::Retain { items, .. } => {
                 self.items.retain(|it| items.contains(it));
-                Event::Retained(Ok(()))
+                Event::Retained
             }
             Action::Cancel(_) | Action::Finished => Event::Tick,
         }
