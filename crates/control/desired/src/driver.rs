@@ -23,7 +23,7 @@ use crate::machine::{
     UpdateStep, Version, Wish,
 };
 use crate::progress::{Bytes, Progress};
-use crate::seams::{Balancer, DownloadMeter, Downloads, Nodes, Reports};
+use crate::seams::{Balancer, DownloadMeter, Downloads, Nodes, Question, Reports};
 
 /// How long a write that failed is waited with: the disk may have space again.
 const WRITE_RETRY: Duration = Duration::from_secs(5);
@@ -60,6 +60,11 @@ pub(crate) enum Command {
         oneshot::Sender<Result<Arc<Version>, RollbackError>>,
     ),
     Versions(oneshot::Sender<Vec<Arc<Version>>>),
+    /// What is wanted, and what the balancer would be asked.
+    Preview(
+        Arc<DesiredStatus>,
+        oneshot::Sender<(Option<Arc<Version>>, Question)>,
+    ),
     Event(Event),
 }
 
@@ -174,6 +179,10 @@ impl Driver {
             }
             Command::Earlier(to, answer) => {
                 let _ = answer.send(self.machine.earlier(to).cloned());
+            }
+            Command::Preview(desired, answer) => {
+                let wanted = self.machine.versions().next_back().cloned();
+                let _ = answer.send((wanted, self.machine.question(desired)));
             }
             Command::Versions(answer) => {
                 let _ = answer.send(self.machine.versions().rev().cloned().collect());

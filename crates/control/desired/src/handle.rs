@@ -15,6 +15,7 @@ use crate::driver::{Command, Driver, Parts};
 use crate::limits::Limits;
 use crate::machine::{Accepted, Event, Machine, Origin, RollbackError, UpdateId, Version, Wish};
 use crate::progress::Progress;
+use crate::seams::Question;
 
 /// How many commands wait.
 const COMMANDS: usize = 64;
@@ -43,13 +44,13 @@ pub enum ApplyError {
     Gone,
 }
 
-/// What a wish would change, or has changed.
+/// What a wish would change.
 #[derive(Debug, Clone)]
 pub struct Preview {
-    /// What would be wanted.
-    pub desired: Arc<DesiredStatus>,
     /// Against what is wanted.
     pub differences: Vec<Difference>,
+    /// What the balancer would be asked, for whoever wants to show where instances would be. It holds the wish.
+    pub question: Question,
 }
 
 /// The handle. The task ends when every handle is gone; what runs goes on.
@@ -118,16 +119,26 @@ impl Updates {
 
     /// What this would change.
     pub async fn preview(&self, desired: DesiredStatus) -> Result<Preview, ApplyError> {
-        let versions = self.versions().await?;
-        Ok(preview(versions.first(), Arc::new(desired)))
+        self.preview_of(Arc::new(desired)).await
     }
 
     /// What going back would change.
     pub async fn preview_rollback(&self, to: Option<UpdateId>) -> Result<Preview, ApplyError> {
         let earlier = self.ask(|answer| Command::Earlier(to, answer)).await?;
         let earlier = earlier.map_err(ApplyError::Rollback)?;
-        let versions = self.versions().await?;
-        Ok(preview(versions.first(), Arc::clone(&earlier.desired)))
+        self.preview_of(Arc::clone(&earlier.desired)).await
+    }
+
+    async fn preview_of(&self, desired: Arc<DesiredStatus>) -> Result<Preview, ApplyError> {
+        let asked = Arc::clone(&desired);
+        let answer = self.ask(|answer| Command::Preview(asked, answer)).await?;
+        let (wanted, question) = answer;
+        let nothing = DesiredStatus::default();
+        let old = wanted.as_ref().map_or(&nothing, |it| &it.desired);
+        Ok(Preview {
+            differences: diff(old, &desired),
+            question,
+        })
     }
 
     /// What is wanted, then what was wanted before it, the newest first.
@@ -168,15 +179,5 @@ impl Updates {
     /// Places instances anew, because nodes use too much, or their configuration, subjects or variables changed.
     pub async fn replan(&self, reason: Reason) {
         self.tell(Event::Replan(reason)).await;
-    }
-}
-
-fn preview(current: Option<&Arc<Version>>, desired: Arc<DesiredStatus>) -> Preview {
-    let nothing = DesiredStatus::default();
-    let old = current.map_or(&nothing, |it| &it.desired);
-    let differences = diff(old, &desired);
-    Preview {
-        desired,
-        differences,
     }
 }

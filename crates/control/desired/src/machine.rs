@@ -51,6 +51,7 @@ pub use self::vocabulary::{
 use self::books::Books;
 use self::downloads::Flight;
 use self::nodes::{NodeView, Ticket};
+use crate::document::DesiredStatus;
 use crate::limits::Limits;
 use crate::seams::{Assignment, Question};
 
@@ -129,8 +130,7 @@ impl Machine {
         {
             return (Accepted::Unchanged(current.version.id), Turn::default());
         }
-        let last = self.versions.keys().next_back();
-        let id = UpdateId(last.map_or(1, |last| last.0 + 1));
+        let id = self.next_update();
         let version = Arc::new(Version {
             id,
             applied: wish.at,
@@ -177,6 +177,28 @@ impl Machine {
     /// What was wanted, up to what is wanted, which is the last.
     pub fn versions(&self) -> impl DoubleEndedIterator<Item = &Arc<Version>> {
         self.versions.values()
+    }
+
+    /// What the balancer would be asked for a wish, if all of its items could be had.
+    pub fn question(&self, desired: Arc<DesiredStatus>) -> Question {
+        Question {
+            update: self.next_update(),
+            items: desired.items().clone(),
+            nodes: self.standings(),
+            running: self.running(),
+            reason: Reason::NewDesired,
+            desired,
+        }
+    }
+
+    fn next_update(&self) -> UpdateId {
+        let last = self.versions.keys().next_back();
+        UpdateId(last.map_or(1, |last| last.0 + 1))
+    }
+
+    fn running(&self) -> Placement {
+        let assigned = self.assigned.as_deref();
+        assigned.map_or_else(Placement::new, |it| it.assignment.placement())
     }
 
     /// Takes note of what happened.
@@ -382,7 +404,7 @@ impl Machine {
             desired: Arc::clone(&current.version.desired),
             items: current.usable(),
             nodes: self.standings(),
-            running: assigned.map_or_else(Placement::new, |it| it.assignment.placement()),
+            running: self.running(),
             reason,
         };
         self.acting.plan = Some(question.update);

@@ -190,6 +190,13 @@ async fn wishes_previews_and_ways_back_outlive_the_process() {
     assert_eq!(versions[0].desired, versions[2].desired);
     let same = updates.preview(desired("1")).await.expect("a preview");
     assert_eq!(same.differences, []);
+    let other = updates.preview(desired("9")).await.expect("a preview");
+    assert_eq!(other.question.items["web"].version, "9");
+    assert_eq!(
+        updates.versions().await.expect("versions").len(),
+        3,
+        "only looked at"
+    );
     drop(updates);
     task.await.expect("it ends");
     store.close().await.expect("it closes");

@@ -428,3 +428,28 @@ fn a_share_that_went_into_a_dead_stream_is_sent_again() {
     world.settle();
     assert_eq!(world.running().len(), 1);
 }
+
+#[test]
+fn placing_waits_for_nodes_that_are_expected_but_not_for_ever() {
+    for comes in [true, false] {
+        let mut world = World::new(2);
+        world.wish(desired(&[(1, 2)], &[]));
+        world.settle();
+        world.cut(&node(0));
+        world.wish(desired(&[(2, 2)], &[]));
+        world.finish(0);
+        assert_eq!(world.machine.at(), UpdateStep::Pending);
+        assert!(world.actions.is_empty());
+        match comes {
+            true => world.connect(&node(0)),
+            false => world.pass(world.limits.nodes_patience),
+        }
+        assert_eq!(world.machine.at(), UpdateStep::Installing);
+        world.settle();
+        assert_eq!(world.machine.progress().failures(), Vec::<String>::new());
+        assert_eq!(
+            world.nodes[&node(1)].running.len(),
+            if comes { 1 } else { 2 }
+        );
+    }
+}
