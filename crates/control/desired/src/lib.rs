@@ -49,8 +49,8 @@
 //! # Tasks and channels
 //! | task | started by | in | out | ends |
 //! |---|---|---|---|---|
-//! | updates, one | the daemon, from [`Updates::start`] | commands (bounded to 64), ends of actions, deadlines | database, actions, [`seams::Reports`], a `watch` of [`Progress`] | when every handle is gone |
-//! | actions: [`Limits::downloads`] downloads, one question, one message per node | the task | a seam | its end | with its answer, or after [`Limits::answer`] |
+//! | updates, one | the daemon, from [`Updates::start`] | commands (bounded to 64), ends of actions, deadlines | database, actions, [`seams::Reports`], a `watch` of [`Progress`] | when every handle is gone, or it is dropped, which is safe at any time |
+//! | actions: [`Limits::downloads`] downloads, one question, [`Limits::sends`] messages to nodes, one each | the task | a seam | its end | with its answer, or after [`Limits::answer`] |
 //!
 //! # Invariants
 //! * What is decided is on disk before it is done or reported; [`Updates::apply`] answers when the wish is.

@@ -15,6 +15,8 @@ pub struct Limits {
     pub node_loss: Duration,
     /// So long is waited for instances to become active after the last of them did.
     pub activation_patience: Duration,
+    /// So many nodes are given their instances at a time.
+    pub sends: usize,
     /// Between two tries to give a node its instances.
     pub send_retry: Duration,
     /// A question to another part has failed when there is no answer for so long.
@@ -33,6 +35,7 @@ impl Default for Limits {
             nodes_patience: Duration::from_secs(30),
             node_loss: Duration::from_secs(600),
             activation_patience: Duration::from_secs(600),
+            sends: 256,
             send_retry: Duration::from_secs(5),
             answer: Duration::from_secs(60),
             history: 10,

@@ -265,7 +265,9 @@ impl Machine {
         if !may_send {
             return;
         }
-        for node in std::mem::take(&mut self.books.due) {
+        while self.acting.sends.len() < self.limits.sends.max(1)
+            && let Some(node) = self.books.due.pop_first()
+        {
             // Whoever cannot be given anything now is noted again when that changes.
             if self.acting.sends.contains_key(&node) || self.is_paused(&node) {
                 continue;

@@ -91,6 +91,7 @@ impl World {
     pub(super) fn new(nodes: u8) -> Self {
         let limits = Limits {
             history: 3,
+            sends: 2,
             ..Limits::default()
         };
         let (machine, turn) =
@@ -176,6 +177,8 @@ impl World {
         }
         assert!(updates.len() <= 1, "two updates act: {:?}", self.actions);
         assert!(downloads <= self.limits.downloads);
+        let sends = kinds.iter().filter(|it| it.starts_with("send")).count();
+        assert!(sends <= self.limits.sends);
     }
 
     pub(super) fn connect(&mut self, node: &NodeId) {
