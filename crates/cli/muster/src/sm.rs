@@ -105,7 +105,7 @@ async fn look_after(
         program_dir: command.programs.clone().unwrap_or_else(programs),
     };
     let stop = shutdown.token();
-    let mut note = |text: &str| console.note(&format!("muster: {text}"));
+    let mut note = |text: &str| console.note(format!("muster: {text}"));
     let starting = Standalone::start(&settings, desired, &mut note);
     let Some(started) = stop.run_until_cancelled(starting).await else {
         return Ok(());
