@@ -70,9 +70,28 @@ pub(crate) fn runs_the_same(one: &NodeInfo, other: &NodeInfo) -> bool {
 mod tests {
     use muster_api::domain::{NodeState, NodeType};
     use muster_nodeinfo::{NodeFacts, Options};
+    use muster_store::testing::check_upgrades;
     use muster_store::{OnDamage, StoreConfig};
 
     use super::*;
+
+    #[test]
+    fn every_released_version_can_be_upgraded() {
+        let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/node");
+        check_upgrades(
+            &SCHEMA,
+            &fixtures,
+            |db| {
+                let sql = "INSERT INTO node_info VALUES (1, x'0a01')";
+                db.execute(sql, []).map(drop)
+            },
+            |db, version| {
+                let sql = "SELECT record FROM node_info";
+                let found: Vec<u8> = db.query_row(sql, [], |row| row.get(0)).expect("the row");
+                assert_eq!(found, [0x0a, 1], "version {version}");
+            },
+        );
+    }
 
     fn this() -> NodeInfo {
         let folder = tempfile::tempdir().unwrap();
