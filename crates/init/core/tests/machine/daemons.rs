@@ -101,8 +101,11 @@ impl Daemon {
             let old = running.iter().find(|process| process.pid == main).unwrap();
             rig.kill(old, Signal::KILL);
             poll_until(TIME, "it was started again", || {
-                rig.property(self.unit, "ActiveState") == "active"
-                    && rig.property(self.unit, "MainPID") != main.to_string()
+                // The process first: without one the state that was asked for before may be that of the one killed.
+                let now = rig.property(self.unit, "MainPID");
+                now != "0"
+                    && now != main.to_string()
+                    && rig.property(self.unit, "ActiveState") == "active"
             });
             assert_eq!(rig.property(self.unit, "NRestarts"), "1");
             self.assert_works(&rig);
