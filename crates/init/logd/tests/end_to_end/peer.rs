@@ -40,15 +40,21 @@ for round in $(seq 500); do
 done
 systemd-cat -t stream -p notice cat "$text"
 python3 "$clients"
-# journald answers a request to synchronise before it has looked at all of its sockets.
-said() { journalctl -q -D /run/log/journal -o cat "_TRANSPORT=$1" -n 5 2>/dev/null | grep -aq "$2"; }
+# journald answers a request to synchronise before it has looked at all of its sockets, and one to rotate before it is done.
+said() { journalctl -q -D "$1" -o cat "_TRANSPORT=$2" -n 5 2>/dev/null | grep -aq "$3"; }
+complete() { said "$1" syslog "the last" && said "$1" journal "the last" && said "$1" stdout "the end"; }
 for round in $(seq 300); do
-    said syslog "the last" && said journal "the last" && said stdout "the end" && break
+    complete /run/log/journal && break
     sleep 0.05
 done
 journalctl --sync
 journalctl --rotate
-cp -r /run/log/journal/. "$out"
+for round in $(seq 100); do
+    rm -rf "$out"/*
+    cp -r /run/log/journal/. "$out"
+    complete "$out/$(ls "$out")" && break
+    sleep 0.05
+done
 "#;
 
 /// Clients that write what well-behaved programs and others do.
