@@ -103,11 +103,12 @@ pub fn init(options: &LogOptions) -> Result<LogGuard, InitLogError> {
     if QUEUE.get().is_some() {
         return Err(InitLogError::Twice);
     }
-    let (format, timed) = (options.format, !stderr_is_journal());
+    let in_journal = stderr_is_journal();
+    let (format, timed) = (options.format, !in_journal);
     let announce = move |lost| lost_line(format, timed, lost);
     let queue =
         Queue::start(options.queue_bytes, announce, io::stderr()).map_err(InitLogError::Thread)?;
-    let lines = LineMaker::new(Arc::clone(&queue));
+    let lines = LineMaker::new(Arc::clone(&queue), in_journal);
     let layer: Box<dyn Layer<Registry> + Send + Sync> = match options.format {
         LogFormat::Json => {
             let layer = fmt::layer()
@@ -158,7 +159,7 @@ fn filter(
 }
 
 /// Whether standard error is the journal stream that `JOURNAL_STREAM` names: the journal has its own
-/// time for each line. A daemon's child inherits the variable but maybe not the stream.
+/// time for each line, and takes a priority before it. A daemon's child inherits the variable but maybe not the stream.
 fn stderr_is_journal() -> bool {
     let Some(named) = std::env::var("JOURNAL_STREAM").ok() else {
         return false;
@@ -179,7 +180,7 @@ fn lost_line(format: LogFormat, timed: bool, lost: u64) -> String {
             "{{\"timestamp\":\"{time}\",\"level\":\"WARN\",\"message\":\"log lines were lost\",\"lost\":{lost},\"target\":\"muster_telemetry\"}}\n"
         ),
         LogFormat::Text => {
-            let time = if timed { time + " " } else { String::new() };
+            let time = if timed { time + " " } else { "<4>".to_owned() };
             format!("{time} WARN muster_telemetry: log lines were lost lost={lost}\n")
         }
     }
@@ -246,7 +247,7 @@ mod tests {
         let in_journal = lost_line(LogFormat::Text, false, 3);
         assert_eq!(
             in_journal,
-            " WARN muster_telemetry: log lines were lost lost=3\n"
+            "<4> WARN muster_telemetry: log lines were lost lost=3\n"
         );
         assert!(lost_line(LogFormat::Text, true, 3).starts_with("20"));
     }

@@ -126,7 +126,7 @@ fn a_node_gives_networks_resources_logs_measurements_and_alerts() {
     let web = image(&rig, "web", WEB, &plain, &["8080/tcp"]);
     let caller = image(&rig, "caller", CALLER, &asking, &[]);
     let network = json!({"networkId": "net", "subnet": "172.30.1.0/24", "ip": "172.30.1.1"});
-    rig.command(&json!({"updateNetworks": {"networks": [network]}}));
+    rig.command(&json!({"updateNetworks": {"networks": [network.clone()]}}));
     let both = [
         instance("item", &web, &runtime, "172.30.1.2"),
         instance("caller", &caller, &runtime, "172.30.1.3"),
@@ -199,6 +199,13 @@ fn a_node_gives_networks_resources_logs_measurements_and_alerts() {
     rig.wait_until_said("that the camera is taken", |message| {
         let alert = &message["alert"]["resourceAllocateAlert"];
         (item_of(alert) == "third" && alert["resource"] == "camera").then_some(())
+    });
+
+    // What the manager itself logs as an error is an alert of the node's core.
+    let broken = json!({"networkId": "broken", "subnet": "nowhere", "ip": "172.30.9.1"});
+    rig.command(&json!({"updateNetworks": {"networks": [network, broken]}}));
+    rig.wait_until_said("that the manager has logged an error", |message| {
+        (message["alert"]["coreAlert"]["coreComponent"] == "SM").then_some(())
     });
 
     // Everything goes, and nothing stays.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The longest line; what is longer is cut.
@@ -138,11 +139,28 @@ impl Queue {
 
 /// Makes one buffer per event, which becomes one line of the queue.
 #[derive(Debug)]
-pub(super) struct LineMaker(Arc<Queue>);
+pub(super) struct LineMaker {
+    queue: Arc<Queue>,
+    with_priority: bool,
+}
 
 impl LineMaker {
-    pub(super) fn new(queue: Arc<Queue>) -> Self {
-        Self(queue)
+    /// `with_priority`: each line begins with its syslog priority, as `<3>`, which a journal takes off and keeps.
+    pub(super) fn new(queue: Arc<Queue>, with_priority: bool) -> Self {
+        Self {
+            queue,
+            with_priority,
+        }
+    }
+}
+
+/// What a journal takes for a level.
+fn priority(level: &Level) -> &'static [u8] {
+    match *level {
+        Level::ERROR => b"<3>",
+        Level::WARN => b"<4>",
+        Level::INFO => b"<6>",
+        _ => b"<7>",
     }
 }
 
@@ -151,9 +169,17 @@ impl<'a> MakeWriter<'a> for LineMaker {
 
     fn make_writer(&'a self) -> Line<'a> {
         Line {
-            queue: &self.0,
+            queue: &self.queue,
             bytes: Vec::new(),
         }
+    }
+
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line<'a> {
+        let mut line = self.make_writer();
+        if self.with_priority {
+            line.bytes.extend_from_slice(priority(event.level()));
+        }
+        line
     }
 }
 
@@ -218,7 +244,7 @@ mod tests {
     }
 
     fn log(queue: &Arc<Queue>, text: &str) {
-        let maker = LineMaker::new(Arc::clone(queue));
+        let maker = LineMaker::new(Arc::clone(queue), false);
         maker.make_writer().write_all(text.as_bytes()).unwrap();
     }
 
