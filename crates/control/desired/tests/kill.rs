@@ -69,19 +69,28 @@ fn updates(folder: &Path, set: Option<&str>, trial: Option<(&Trial, u64)>) -> Ru
 fn a_kill_at_any_point_changes_nothing_in_the_end() {
     const OLD: &str = "1=1,2=1,3=1";
     const NEW: &str = "1=1,2=2,4=1";
+    // Where events come together a step can be passed through within one turn, so that its point is not there to be reached.
+    const TRIES: usize = 20;
     matrix(FAULT_POINTS, |trial| {
-        for nth in 1..=40 {
+        let mut nth = 1;
+        let mut tries = 0;
+        while nth <= 40 {
             let folder = tempfile::tempdir().expect("a folder");
             let folder = folder.path();
             updates(folder, Some(OLD), None);
             let before = running(folder);
             assert_eq!(versions(&before), OLD);
             let run = updates(folder, Some(NEW), Some((trial, nth)));
-            if run.ended {
+            if run.ended && nth > 1 {
                 // The point is not reached that often.
-                assert!(nth > 1, "never reached");
                 break;
             }
+            if run.ended {
+                tries += 1;
+                assert!(tries < TRIES, "never reached");
+                continue;
+            }
+            nth += 1;
             // Nobody asks again: what was accepted holds, and nothing half stays.
             updates(folder, None, None);
             let alone = versions(&running(folder));
