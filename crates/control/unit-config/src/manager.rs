@@ -251,10 +251,11 @@ impl UnitConfigManager {
         node: &NodeId,
         node_type: &NodeType,
     ) -> Option<(NodeId, AosError)> {
-        let part = config.for_node(node, node_type);
-        let version = config.version.to_string();
-        let asked = self.0.nodes.check_node_config(node, version, part.json);
-        refusal(node, asked.await)
+        let (version, part) = share(config, node, node_type);
+        refusal(
+            node,
+            self.0.nodes.check_node_config(node, version, part).await,
+        )
     }
 
     async fn set(
@@ -263,11 +264,18 @@ impl UnitConfigManager {
         node: &NodeId,
         node_type: &NodeType,
     ) -> Option<(NodeId, AosError)> {
-        let part = config.for_node(node, node_type);
-        let version = config.version.to_string();
-        let asked = self.0.nodes.set_node_config(node, version, part.json);
-        refusal(node, asked.await)
+        let (version, part) = share(config, node, node_type);
+        refusal(
+            node,
+            self.0.nodes.set_node_config(node, version, part).await,
+        )
     }
+}
+
+/// What a node is sent.
+fn share(config: &UnitConfig, node: &NodeId, node_type: &NodeType) -> (String, String) {
+    let part = config.for_node(node, node_type);
+    (config.version.to_string(), part.json)
 }
 
 fn up_to_date(status: &NodeConfigStatus, version: &Version) -> bool {

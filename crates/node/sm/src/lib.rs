@@ -5,7 +5,7 @@
 //! * [`ControllerLink`] is the stream to the Communication Manager; [`Services`] are the parts that carry its commands out.
 //! * [`NodeImages`] are the images of the node as the launcher sees them.
 //! * `standalone` (feature of that name) is one node without a controller, from a file: `muster sm run`.
-//! * [`seams`] are the parts that a node may have or not: node configuration, monitoring, logs, networks.
+//! * [`seams`] are the parts that commands are for: node configuration, monitoring, logs, networks. `equipment` opens them.
 //!
 //! # Tasks and channels
 //! | task | in | out |
@@ -16,6 +16,8 @@
 //! | log collectors, at most 4 at a time, 64 waiting | one request each | parts on the stream that asked |
 //! | identity | the identity manager | who this node is, the certificate, and with it the ways to the controller |
 //! | image check | a timer | quarantine and repair of damaged images |
+//! | announcements | resources that come and go | the node's description on the stream |
+//! | networks, traffic, resources, node configuration, monitoring, alerts, journal | see their crates | alerts on the stream's spool, measurements on the stream |
 //!
 //! # Configuration
 //! `/etc/muster/sm.json` (also TOML or YAML), drop-ins beside it, `MUSTER_SM__...` variables and `--set`. Keys:
@@ -29,8 +31,9 @@
 //! * An answer goes to the stream that asked, or nowhere.
 //!
 //! # What this crate does not do
-//! It decides nothing about instances (the launcher does), and knows nothing of containers. Networks, monitoring, alerts and
-//! logs are seams so far: a node without them answers so.
+//! It decides nothing about instances (the launcher does), and knows nothing of containers. Networks, measurements, alerts, logs
+//! and resources are crates of their own. A node without CNI plugins or a packet filter has no networks, and refuses instances that
+//! want one with the reason.
 
 mod blobs;
 pub mod config;
