@@ -7,11 +7,13 @@ use muster_lab::{muster, peer};
 
 use crate::rig::*;
 
-/// Fails twice: by its exit status, and then, when it is started again, by a signal.
+/// Fails twice: by its exit status, and then, when it is started again, by a signal. It lives until its words are in the
+/// journal: whose words they are is found out by looking at the process, and journald under systemd does not find out when that is gone.
 const FAILS: &str = "\
 [Service]
-ExecStart=/bin/sh -c 'if mkdir /run/was-here; then echo first words; echo last words of the first; exit 3; fi; \
-echo words of the second; kill -SEGV $$$$'
+ExecStart=/bin/sh -c 'told() { until grep -rqas \"$$1\" /run/log/journal /var/log/journal; do sleep 0.02; done; }; \
+if mkdir /run/was-here; then echo first words; echo last words of the first; told \"words of the fir[s]t\"; exit 3; fi; \
+echo words of the second; told \"words of the seco[n]d\"; kill -SEGV $$$$'
 Restart=on-failure
 RestartSec=100ms
 StartLimitBurst=2
