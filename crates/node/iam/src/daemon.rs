@@ -13,6 +13,7 @@ use muster_node_registry::{
 };
 use muster_nodeinfo::{GatherError, NodeFacts};
 use muster_permissions::{Limits, OpenKeyError, Permissions};
+use muster_program::footprint;
 use muster_rpc::{Dial, TargetError};
 use muster_store::{OnDamage, OpenStoreError, Outcome, Store, StoreConfig};
 use muster_telemetry::{Notifier, Shutdown, TaskSet};
@@ -25,7 +26,6 @@ use tracing::{error, info, warn};
 use crate::caller::{Door, Gate};
 use crate::config::{Config, MainNode, Port};
 use crate::current_node::CurrentNode;
-use crate::footprint;
 use crate::identity::Identity;
 use crate::join::{ProtectedPort, PublicPort};
 use crate::local::{Commands, LocalNode};

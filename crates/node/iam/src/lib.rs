@@ -83,7 +83,6 @@ pub mod config;
 mod csr;
 mod current_node;
 mod daemon;
-mod footprint;
 mod identity;
 mod join;
 mod local;

@@ -16,10 +16,14 @@
 //! | 2 | the command line makes no sense |
 //! | 78 | the configuration cannot be used |
 //!
+//! # Memory
+//! A daemon that has worked and now rests calls [`footprint::give_back`].
+//!
 //! # What this crate does not do
 //! It keeps no state and knows no part of Muster: faults, stores and certificates are the daemons'.
 
 mod arguments;
+pub mod footprint;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
