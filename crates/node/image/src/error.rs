@@ -64,6 +64,20 @@ pub enum InstallError {
         /// How many are followed.
         limit: usize,
     },
+    /// It leads to no image at all.
+    #[error("index {digest} leads to no image")]
+    NoImage {
+        /// What it was asked for with.
+        digest: Digest,
+    },
+    /// It refers to more than any item has.
+    #[error("{digest} leads to more than {limit} documents and blobs")]
+    TooMuch {
+        /// What it was asked for with.
+        digest: Digest,
+        /// How many are followed.
+        limit: usize,
+    },
     /// The image is for other machines.
     #[error("image {digest} is for {found}, and this node is {wanted}")]
     WrongPlatform {

@@ -32,11 +32,11 @@ pub(crate) struct Job {
 }
 
 /// What the documents of an image say.
-struct Image {
-    manifest_digest: Digest,
-    manifest: Manifest,
-    image_config: ImageConfig,
-    item_config: ItemConfig,
+pub(crate) struct Image {
+    pub(crate) manifest_digest: Digest,
+    pub(crate) manifest: Manifest,
+    pub(crate) image_config: ImageConfig,
+    pub(crate) item_config: ItemConfig,
 }
 
 /// What is done with a layer.
@@ -121,7 +121,7 @@ impl ImageStore {
         })
     }
 
-    fn pin(&self, job: &Job, record: &ItemRecord) {
+    pub(crate) fn pin(&self, job: &Job, record: &ItemRecord) {
         for digest in record.blobs.iter().chain(&record.layers) {
             job.pins.add(*digest);
         }
@@ -141,13 +141,17 @@ impl ImageStore {
         blobs.values().copied().fold(0, u64::saturating_add)
     }
 
-    fn is_complete(&self, digest: &Digest, record: &ItemRecord) -> bool {
+    pub(crate) fn is_complete(&self, digest: &Digest, record: &ItemRecord) -> bool {
         let state = self.inner.ledger.lock();
         let known = state.inventory.items.get(digest);
         known.is_some_and(|known| known.is_complete && known.manifest == record.manifest)
     }
 
-    async fn record_item(&self, digest: Digest, item: ItemRecord) -> Result<(), InstallError> {
+    pub(crate) async fn record_item(
+        &self,
+        digest: Digest,
+        item: ItemRecord,
+    ) -> Result<(), InstallError> {
         if self.inner.ledger.lock().inventory.items.get(&digest) == Some(&item) {
             return Ok(());
         }
@@ -291,6 +295,24 @@ impl Inner {
         manifest_digest: Digest,
         manifest: Manifest,
     ) -> Result<Image, InstallError> {
+        let image = self.read_configs(manifest_digest, manifest)?;
+        let node = &self.settings.platform;
+        match &image.image_config.platform {
+            Some(found) if node.fit(found).is_none() => Err(InstallError::WrongPlatform {
+                digest: manifest_digest,
+                found: Box::new(found.clone()),
+                wanted: Box::new(node.clone()),
+            }),
+            _ => Ok(image),
+        }
+    }
+
+    /// Reads an image's configurations, and compares them with its manifest.
+    pub(crate) fn read_configs(
+        &self,
+        manifest_digest: Digest,
+        manifest: Manifest,
+    ) -> Result<Image, InstallError> {
         let limits = &self.settings.documents;
         let wrong = |digest| {
             move |source| InstallError::Document {
@@ -306,16 +328,6 @@ impl Inner {
                 .map_err(wrong(item.digest))?,
             None => ItemConfig::default(),
         };
-        let node = &self.settings.platform;
-        if let Some(found) = &image_config.platform
-            && node.fit(found).is_none()
-        {
-            return Err(InstallError::WrongPlatform {
-                digest: manifest_digest,
-                found: Box::new(found.clone()),
-                wanted: Box::new(node.clone()),
-            });
-        }
         let is_unpacked = |layer: &&Descriptor| matches!(layer.media_type, MediaType::Layer(_));
         let layers = manifest.layers.iter().filter(is_unpacked).count();
         let diff_ids = image_config.diff_ids.len();

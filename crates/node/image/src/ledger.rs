@@ -103,11 +103,13 @@ impl Reservation {
     pub(crate) fn take(ledger: &Arc<Ledger>, bytes: u64, limit: u64) -> Result<Self, u64> {
         let mut state = ledger.lock();
         let used = state.inventory.used_bytes();
-        let wanted = used.saturating_add(state.reserved).saturating_add(bytes);
+        // Sizes are claims of documents: a sum that no number holds is no space that anybody has.
+        let reserved = state.reserved.checked_add(bytes).ok_or(bytes)?;
+        let wanted = used.saturating_add(reserved);
         if wanted > limit {
             return Err(wanted - limit);
         }
-        state.reserved += bytes;
+        state.reserved = reserved;
         drop(state);
         Ok(Self {
             ledger: Arc::clone(ledger),
@@ -180,5 +182,19 @@ impl Turns {
             }
         };
         turn.lock_owned().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_that_no_number_holds_are_refused() {
+        let ledger = Arc::new(Ledger::default());
+        let first = Reservation::take(&ledger, u64::MAX, u64::MAX).expect("no limit");
+        assert_eq!(Reservation::take(&ledger, 7, u64::MAX).err(), Some(7));
+        drop(first);
+        assert_eq!(ledger.lock().reserved, 0);
     }
 }

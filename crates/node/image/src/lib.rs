@@ -4,6 +4,8 @@
 //! * [`ImageStore::open`] with [`StoreSettings`] and a database that has [`SCHEMA`].
 //! * [`ImageStore::install`] makes an item present, by the digest of its manifest or index, from a [`BlobSource`];
 //!   [`ImageStore::installed`] finds one that is, without asking anybody.
+//! * [`ImageStore::mirror`] makes everything of an item present as blobs, for all platforms and without unpacking: what a
+//!   controller hands on to nodes; [`ImageStore::mirrored`] reads one that is.
 //! * Sources: [`UrlSource`] (URLs that a controller gives: `https`, `http`, `file`), [`LayoutSource`] (an OCI image layout, as a
 //!   folder or a tar archive), and with the feature `registry` `RegistrySource`.
 //! * [`ImageStore::keep`] says what is wanted, [`ImageStore::collect`] removes what is not, [`ImageStore::keep_checked`] looks for
@@ -85,6 +87,7 @@ mod install;
 mod intake;
 mod inventory;
 mod ledger;
+mod mirror;
 mod open;
 mod progress;
 mod seal;
@@ -105,12 +108,13 @@ pub use self::folders::Weakness;
 pub use self::inventory::{
     GcPlan, GcRules, Inventory, ItemRecord, LayerRecord, PartialRecord, gc_plan,
 };
+pub use self::mirror::{MirrorState, MirroredImage};
 pub use self::open::OpenReport;
 pub use self::progress::Progress;
 pub use self::settings::StoreSettings;
 pub use self::source::{
     BlobPlace, BlobSource, BlobStream, BlobUrls, BoxError, HttpSettings, HttpSetupError,
-    LayoutError, LayoutSource, OpenBlobError, UrlSource,
+    LayoutError, LayoutSource, OpenBlobError, UrlClient, UrlSource,
 };
 #[cfg(feature = "registry")]
 pub use self::source::{Login, RegistryError, RegistryImage, RegistrySource};

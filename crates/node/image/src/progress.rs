@@ -37,6 +37,12 @@ impl Meter {
         }
     }
 
+    /// So much has to come beyond what has come.
+    pub(crate) fn expect_more(&self, bytes: u64) {
+        self.expect(self.received.load(Ordering::Relaxed).saturating_add(bytes));
+        self.report();
+    }
+
     pub(crate) fn received(&self, bytes: usize) {
         let bytes = bytes as u64;
         let before = self.received.fetch_add(bytes, Ordering::Relaxed);

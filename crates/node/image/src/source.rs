@@ -17,7 +17,7 @@ use muster_api::domain::Digest;
 pub use self::layout::{LayoutError, LayoutSource};
 #[cfg(feature = "registry")]
 pub use self::registry::{Login, RegistryError, RegistryImage, RegistrySource};
-pub use self::url::{BlobUrls, HttpSettings, HttpSetupError, UrlSource};
+pub use self::url::{BlobUrls, HttpSettings, HttpSetupError, UrlClient, UrlSource};
 
 /// Any error, where nobody but a reader of logs will look into it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

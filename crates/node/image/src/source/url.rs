@@ -47,15 +47,13 @@ impl Default for HttpSettings {
 #[error("cannot set the HTTP client up")]
 pub struct HttpSetupError(#[source] BoxError);
 
-/// Blobs behind the URLs that [`BlobUrls`] gives.
-pub struct UrlSource {
-    urls: Arc<dyn BlobUrls>,
-    client: Client,
-}
+/// Asks URLs. Clones share connections.
+#[derive(Debug, Clone)]
+pub struct UrlClient(Client);
 
-impl UrlSource {
-    /// Asks `urls` where blobs are.
-    pub fn new(urls: Arc<dyn BlobUrls>, settings: HttpSettings) -> Result<Self, HttpSetupError> {
+impl UrlClient {
+    /// Sets a client up; nothing is asked yet.
+    pub fn new(settings: HttpSettings) -> Result<Self, HttpSetupError> {
         let tls = match settings.tls {
             Some(tls) => tls,
             None => trusting_nobody().map_err(|error| HttpSetupError(error.into()))?,
@@ -67,6 +65,25 @@ impl UrlSource {
             .pool_max_idle_per_host(1)
             .build()
             .map_err(|error| HttpSetupError(error.into()))?;
+        Ok(Self(client))
+    }
+
+    /// What stands behind a URL. One that cannot be asked fails when its turn comes.
+    pub fn place(&self, url: &str) -> Box<dyn BlobPlace> {
+        place(url, &self.0)
+    }
+}
+
+/// Blobs behind the URLs that [`BlobUrls`] gives.
+pub struct UrlSource {
+    urls: Arc<dyn BlobUrls>,
+    client: UrlClient,
+}
+
+impl UrlSource {
+    /// Asks `urls` where blobs are.
+    pub fn new(urls: Arc<dyn BlobUrls>, settings: HttpSettings) -> Result<Self, HttpSetupError> {
+        let client = UrlClient::new(settings)?;
         Ok(Self { urls, client })
     }
 }
@@ -91,7 +108,7 @@ impl BlobSource for UrlSource {
     fn places(&self, digest: Digest) -> BoxFuture<'_, Result<Vec<Box<dyn BlobPlace>>, BoxError>> {
         Box::pin(async move {
             let urls = self.urls.urls(digest).await?;
-            Ok(urls.iter().map(|url| place(url, &self.client)).collect())
+            Ok(urls.iter().map(|url| self.client.place(url)).collect())
         })
     }
 }
