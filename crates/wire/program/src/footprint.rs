@@ -4,14 +4,48 @@
 //! mapped for ever although the daemon then rests. They are let go of here: they are clean pages of the program's file, so nothing
 //! is lost, and what is needed again is mapped again from the page cache. What the allocator holds without a user goes back too.
 
+mod quiet;
+
 use std::fs;
 use std::ops::Range;
+use std::time::Duration;
 
 use rustix::mm::{Advice, madvise};
+use tokio::time::sleep;
 use tracing::debug;
 
+use self::quiet::Quiet;
+
+/// How often [`give_back_at_rest`] looks.
+const EVERY: Duration = Duration::from_secs(5);
 /// Longest list of mappings that is looked at.
 const LONGEST: usize = 1 << 20;
+
+/// Gives memory back whenever work is over, for as long as it is polled. For daemons that wake up now and then anyway; those that
+/// know themselves when they are done call [`give_back`] then.
+pub async fn give_back_at_rest() {
+    let Some(faults) = faults() else {
+        return;
+    };
+    let mut quiet = Quiet::new(faults);
+    loop {
+        sleep(EVERY).await;
+        if self::faults().is_some_and(|faults| quiet.look(faults)) {
+            give_back();
+        }
+    }
+}
+
+/// How many pages were newly mapped in the life of this process, by all of its threads; `None` where the system does not say.
+fn faults() -> Option<u64> {
+    minor_faults(&fs::read_to_string("/proc/self/stat").ok()?)
+}
+
+/// The program's name comes before in parentheses, and may itself have any character.
+fn minor_faults(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(7)?.parse().ok()
+}
 
 /// Lets go of the program's own clean pages and of free memory that the allocator still holds. Takes about a millisecond. Where the
 /// system tells too little, less happens.
@@ -115,6 +149,16 @@ Anonymous:             0 kB
         let found = clean_ranges(MAPPINGS, "/usr/bin/x");
         assert_eq!(found, [0x55e0_a000..0x55e0_b000, 0x55e0_b000..0x55e0_f000]);
         assert!(clean_ranges("nonsense\nAnonymous: 0 kB\n", "/usr/bin/x").is_empty());
+    }
+
+    #[test]
+    fn faults_are_read_whatever_the_program_is_called() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 768 0 3 0 1 2 0 0 20 0 1 0 9";
+        assert_eq!(minor_faults(stat), Some(768));
+        assert_eq!(minor_faults("7 (cut) S 1"), None);
+        assert_eq!(minor_faults(""), None);
+        let (before, touched) = (faults().unwrap(), vec![1_u8; 4 << 20]);
+        assert!(faults().unwrap() > before, "{}", touched.len());
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! | 78 | the configuration cannot be used |
 //!
 //! # Memory
-//! A daemon that has worked and now rests calls [`footprint::give_back`].
+//! A daemon that has worked and now rests calls [`footprint::give_back`], or spawns [`footprint::give_back_at_rest`].
 //!
 //! # What this crate does not do
 //! It keeps no state and knows no part of Muster: faults, stores and certificates are the daemons'.

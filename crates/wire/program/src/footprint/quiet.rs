@@ -1,0 +1,86 @@
+//! When to give memory back, decided by how many pages are newly touched.
+//!
+//! Work touches pages that were not mapped, and the kernel counts each as a fault. A daemon that rests touches only what it has
+//! touched a moment ago. So memory is given back when there has been work (many faults) and now there is none (hardly any). What is
+//! needed even at rest comes back by itself, for fewer faults than count as work.
+
+/// So few faults between two looks are rest: a timer, a keep-alive, a measurement.
+const AT_REST: u64 = 16;
+/// So many faults were work. Each brings up to 16 pages.
+const WORK: u64 = 128;
+
+/// What the looks before have shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Quiet {
+    /// Faults at the last look.
+    seen: u64,
+    /// Faults when memory was last given back.
+    given_back: u64,
+}
+
+impl Quiet {
+    /// Of a process that has had so many faults, and has never given anything back.
+    pub(super) fn new(faults: u64) -> Self {
+        Self {
+            seen: faults,
+            given_back: 0,
+        }
+    }
+
+    /// Whether to give memory back now, after so many faults in the process's life.
+    pub(super) fn look(&mut self, faults: u64) -> bool {
+        let rests = faults.saturating_sub(self.seen) <= AT_REST;
+        let has_worked = faults.saturating_sub(self.given_back) >= WORK;
+        self.seen = faults;
+        if rests && has_worked {
+            self.given_back = faults;
+        }
+        rests && has_worked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_start_is_given_back_once_it_is_over() {
+        let mut quiet = Quiet::new(100);
+        assert!(!quiet.look(800), "it still starts");
+        assert!(quiet.look(801));
+        assert!(!quiet.look(861), "what is needed at rest returns");
+        assert!(!quiet.look(861));
+        assert!(!quiet.look(2000), "it works");
+        assert!(quiet.look(2000));
+    }
+
+    #[test]
+    fn a_daemon_that_was_never_busy_is_left_alone() {
+        let mut quiet = Quiet::new(10);
+        let mut looks = (10..WORK).map(|faults| quiet.look(faults));
+        assert!(looks.all(|gives_back| !gives_back));
+    }
+
+    proptest! {
+        #[test]
+        fn memory_is_given_back_only_at_rest_and_not_without_work_in_between(
+            steps in vec(0..400_u64, 0..100),
+        ) {
+            let mut quiet = Quiet::new(0);
+            let (mut faults, mut last) = (0, 0);
+            for step in steps {
+                faults += step;
+                if quiet.look(faults) {
+                    prop_assert!(step <= AT_REST);
+                    prop_assert!(faults - last >= WORK);
+                    last = faults;
+                } else {
+                    prop_assert!(step > AT_REST || faults - last < WORK);
+                }
+            }
+        }
+    }
+}
