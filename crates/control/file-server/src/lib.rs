@@ -32,4 +32,4 @@ mod token;
 
 pub use self::blobs::{Blob, BlobFolder, OpenFolderError};
 pub use self::server::{FileServer, FileServerConfig, StartFileServerError, Urls};
-pub use self::token::{KeyFileError, TokenKey};
+pub use self::token::TokenKey;

@@ -1,10 +1,10 @@
 //! The file with the document in force.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use muster_durable::{Step, write_in_steps};
 use muster_fault::hit;
 
 use crate::fault::STAGED;
@@ -36,22 +36,15 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, KeepFileError> {
 
 /// Replaces the file, whole.
 pub(crate) fn write(path: &Path, document: &[u8]) -> Result<(), KeepFileError> {
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let staged = path.with_extension("new");
     let replace = || {
-        fs::create_dir_all(folder)?;
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o640)
-            .open(&staged)?;
-        file.write_all(document)?;
-        file.sync_all()?;
-        hit(STAGED);
-        fs::rename(&staged, path)?;
-        File::open(folder)?.sync_all()
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        write_in_steps(path, document, 0o640, |step| {
+            if step == Step::Written {
+                hit(STAGED);
+            }
+        })
     };
     replace().map_err(|source| KeepFileError {
         action: "write",

@@ -1,7 +1,7 @@
 //! What was done, on disk: a file for each attachment.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -72,10 +72,6 @@ fn path_of(folder: &Path, attachment: &Attachment) -> PathBuf {
     folder.join(format!("{container}@{interface}{ENDING}"))
 }
 
-fn draft_of(path: &Path) -> PathBuf {
-    path.with_extension("new")
-}
-
 /// The file by which plugins get their configuration, and by which it is known that they work.
 pub(crate) fn input_file(folder: &Path, attachment: &Attachment) -> PathBuf {
     path_of(folder, attachment).with_extension("input")
@@ -95,19 +91,7 @@ pub(crate) fn put(folder: &Path, entry: &Entry) -> Result<(), CacheError> {
         path: path.clone(),
         source: error.into(),
     })?;
-    let draft = draft_of(&path);
-    let write = || {
-        let mut file = File::create(&draft)?;
-        file.write_all(&bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|error| {
-        // Half a draft is of no use to anybody; where it could not even be made, there is none.
-        let _ = fs::remove_file(&draft);
-        file_error("write", &draft)(error)
-    })?;
-    fs::rename(&draft, &path).map_err(file_error("replace", &path))?;
-    sync_folder(folder)
+    muster_durable::write(&path, &bytes, 0o600).map_err(file_error("replace", &path))
 }
 
 pub(crate) fn get(folder: &Path, attachment: &Attachment) -> Result<Option<Entry>, CacheError> {
@@ -141,15 +125,15 @@ pub(crate) fn forget(folder: &Path, attachment: &Attachment) -> Result<(), Cache
     let entry = path_of(folder, attachment);
     let input = input_file(folder, attachment);
     // The entry goes last: as long as it is there, all is tried again.
-    for path in [draft_of(&entry), input, entry] {
+    for path in [muster_durable::temporary(&entry), input, entry.clone()] {
         match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => done.map_err(file_error("remove", &path))?,
         }
     }
-    match sync_folder(folder) {
-        Err(CacheError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
-        synced => synced,
+    match muster_durable::sync_folder_of(&entry) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        synced => synced.map_err(file_error("flush", folder)),
     }
 }
 
@@ -174,11 +158,6 @@ pub(crate) fn all(folder: &Path) -> Result<Vec<Attachment>, CacheError> {
         }
     }
     Ok(found)
-}
-
-fn sync_folder(folder: &Path) -> Result<(), CacheError> {
-    let synced = File::open(folder).and_then(|it| it.sync_all());
-    synced.map_err(file_error("flush", folder))
 }
 
 #[cfg(test)]
@@ -220,7 +199,7 @@ mod tests {
             Err(CacheError::Content { .. })
         ));
         // What a death in the middle of writing leaves goes as well.
-        fs::write(folder.join("c1@eth0.new"), "{").unwrap();
+        fs::write(folder.join("c1@eth0.json.new"), "{").unwrap();
         fs::write(folder.join("c1@eth0.input"), "{").unwrap();
         forget(&folder, &attachment).unwrap();
         forget(&folder, &attachment).unwrap();

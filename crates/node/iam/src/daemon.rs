@@ -12,7 +12,8 @@ use muster_node_registry::{
     JoinConfig, JoinLink, JoinTargets, LoadNodesError, Registry, RegistryLimits,
 };
 use muster_nodeinfo::{GatherError, NodeFacts};
-use muster_permissions::{Limits, OpenKeyError, Permissions};
+use muster_durable::key_file::KeyFileError;
+use muster_permissions::{Limits, Permissions};
 use muster_program::footprint;
 use muster_rpc::{Dial, TargetError};
 use muster_store::{OnDamage, OpenStoreError, Outcome, Store, StoreConfig};
@@ -79,7 +80,7 @@ pub(crate) enum StartError {
     OwnCert(#[source] FindCertError),
     /// The key of permissions cannot be used.
     #[error("cannot open the permissions of instances")]
-    Permissions(#[source] OpenKeyError),
+    Permissions(#[source] KeyFileError),
     /// The identifier cannot be started.
     #[error("cannot start the identifier")]
     Identity(#[source] StartIdentifierError),

@@ -86,7 +86,6 @@ mod secret;
 pub use error::{LookUpError, RegisterError, UnregisterError};
 pub use fault::FAULT_POINTS;
 pub use grants::{Grants, InvalidGrant, Limits, OverLimit};
-pub use key_file::OpenKeyError;
 pub use permissions::{Granted, Permissions};
 pub use schema::SCHEMA;
 pub use secret::{NoRandomness, Secret};

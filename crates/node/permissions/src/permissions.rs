@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use muster_api::domain::InstanceIdent;
 use muster_api::iamanager::v6 as wire;
+use muster_durable::key_file::KeyFileError;
 use muster_store::rusqlite::{self, Connection, OptionalExtension};
 use muster_store::{Abort, AttemptError, Store, StoreError};
 use prost::Message;
@@ -15,7 +16,7 @@ use tracing::warn;
 use crate::error::{LookUpError, RegisterError, UnregisterError};
 use crate::fault;
 use crate::grants::{Grants, Limits, OverLimit};
-use crate::key_file::{self, OpenKeyError};
+use crate::key_file;
 use crate::secret::{self, NodeKey, Secret, SecretHash};
 
 /// What the holder of a secret may do at one functional server.
@@ -52,7 +53,7 @@ impl Permissions {
     ///
     /// # Errors
     /// When the key cannot be read, is none, or others can read it.
-    pub fn open(store: Store, key_file: &Path, limits: Limits) -> Result<Self, OpenKeyError> {
+    pub fn open(store: Store, key_file: &Path, limits: Limits) -> Result<Self, KeyFileError> {
         let key = Arc::new(key_file::open(key_file)?);
         Ok(Self { store, key, limits })
     }

@@ -1,11 +1,11 @@
 //! Files that appear whole or not at all, and are on disk when the call returns.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use muster_durable::{Step, write_in_steps};
 use zeroize::Zeroizing;
 
 use crate::faults;
@@ -78,67 +78,15 @@ impl FileError {
 
 /// Replaces a file, or makes it: under a temporary name beside it, flushed, renamed, folder flushed.
 pub fn write(path: &Path, content: &[u8], access: Access) -> Result<(), FileError> {
-    replace(path, content, access).map_err(|source| FileError::Write {
+    let written = write_in_steps(path, content, access.mode(), |step| {
+        if step == Step::Written {
+            muster_fault::hit(faults::BEFORE_RENAME);
+        }
+    });
+    written.map_err(|source| FileError::Write {
         path: path.to_owned(),
         source,
     })
-}
-
-fn replace(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
-    let (Some(folder), Some(name)) = (parent(path), path.file_name()) else {
-        return Err(io::Error::from(io::ErrorKind::InvalidFilename));
-    };
-    let temporary = folder.join(temporary_name(name));
-    // Left behind by a process that was killed.
-    match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let written = fill(&temporary, content, access).and_then(|()| {
-        muster_fault::hit(faults::BEFORE_RENAME);
-        fs::rename(&temporary, path)
-    });
-    if let Err(error) = written {
-        // The first failure is the one to report.
-        let _ = fs::remove_file(&temporary);
-        return Err(error);
-    }
-    sync_folder(folder)
-}
-
-fn fill(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(Access::Secret.mode())
-        .open(path)?;
-    // Explicitly, because the mode at creation is subject to the umask.
-    file.set_permissions(Permissions::from_mode(access.mode()))?;
-    file.write_all(content)?;
-    file.sync_all()
-}
-
-/// Flushes what a folder says about the files in it.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-/// The folder of a path, `.` for a bare name.
-pub(crate) fn parent(path: &Path) -> Option<&Path> {
-    path.parent().map(|folder| {
-        if folder.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            folder
-        }
-    })
-}
-
-pub(crate) fn temporary_name(name: &OsStr) -> OsString {
-    let mut temporary = OsString::from(".");
-    temporary.push(name);
-    temporary.push(".tmp");
-    temporary
 }
 
 /// Reads a public text file.
@@ -183,6 +131,8 @@ pub fn read_secret(path: &Path) -> Result<Zeroizing<String>, FileError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -207,7 +157,7 @@ mod tests {
     fn leftovers_do_not_stand_in_the_way_and_none_are_made() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("cert");
-        fs::write(folder.path().join(".cert.tmp"), "half").expect("a leftover");
+        fs::write(folder.path().join("cert.new"), "half").expect("a leftover");
         write(&path, b"whole", Access::Public).expect("written");
         let names: Vec<_> = fs::read_dir(folder.path())
             .expect("folder")

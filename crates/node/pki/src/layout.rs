@@ -129,10 +129,7 @@ impl Folder {
 
     /// Names of files that interrupted making may have left, beside those of an authority.
     pub(crate) fn is_own_name(name: &str) -> bool {
-        let name = name
-            .strip_prefix('.')
-            .and_then(|rest| rest.strip_suffix(".tmp"))
-            .unwrap_or(name);
+        let name = name.strip_suffix(".new").unwrap_or(name);
         [LOCK, RECORD, AUTHORITY].contains(&name) || name.starts_with("root.")
     }
 }

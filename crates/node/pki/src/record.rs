@@ -6,7 +6,6 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::faults;
-use crate::files;
 use crate::layout;
 use crate::ledger::{Entry, Ledger, LedgerError};
 
@@ -91,7 +90,7 @@ impl Record {
             .mode(0o644)
             .open(&path)
             .map_err(failed)?;
-        files::sync_folder(folder).map_err(failed)?;
+        muster_durable::sync_folder_of(&path).map_err(failed)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
         let (ledger, end) = replay(&path, &bytes)?;

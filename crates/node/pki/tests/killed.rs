@@ -102,7 +102,7 @@ fn killed_at_every_step_it_is_consistent_and_goes_on() {
             let leftovers: Vec<_> = fs::read_dir(&folder)
                 .expect("folder")
                 .map(|entry| entry.expect("an entry").file_name())
-                .filter(|name| name.to_string_lossy().ends_with(".key.pem.tmp"))
+                .filter(|name| name.to_string_lossy().ends_with(".key.pem.new"))
                 .collect();
             assert_eq!(
                 leftovers,

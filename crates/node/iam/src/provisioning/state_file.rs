@@ -9,10 +9,11 @@
 //! | paused | `paused` | |
 //! | deprovisioning | `unprovisioned` | `deprovisioning` |
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+
+use muster_durable::{Step, write_in_steps};
 
 use super::phase::Phase;
 
@@ -107,27 +108,16 @@ impl StateFile {
     }
 
     fn replace(&self, text: &str) -> io::Result<()> {
-        let folder = match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        fs::create_dir_all(folder)?;
-        let mut new = self.path.clone().into_os_string();
-        new.push(".new");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            // Other programs of the node may know whether it is a member.
-            .mode(0o644)
-            .open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        muster_fault::hit(STATE_WRITTEN);
-        fs::rename(&new, &self.path)?;
-        File::open(folder)?.sync_all()?;
-        muster_fault::hit(STATE_RENAMED);
-        Ok(())
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        // Other programs of the node may know whether it is a member.
+        let mode = 0o644;
+        write_in_steps(&self.path, text.as_bytes(), mode, |step| match step {
+            Step::Written => muster_fault::hit(STATE_WRITTEN),
+            Step::Durable => muster_fault::hit(STATE_RENAMED),
+            Step::Named => {}
+        })
     }
 }
 

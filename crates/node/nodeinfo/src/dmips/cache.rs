@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -125,15 +125,9 @@ impl DmipsCache {
         {
             fs::create_dir_all(folder)?;
         }
-        let mut new = path.as_os_str().to_owned();
-        new.push(".new");
-        let new = PathBuf::from(new);
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
-        let mut file = File::create(&new)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        fs::rename(&new, path)
+        muster_durable::write(path, &text, 0o644)
     }
 }
 

@@ -1,0 +1,266 @@
+//! Small files that are there whole, or as they were before, whatever happens in between.
+//!
+//! Keys, certificates, states and records that a daemon must not lose are replaced by [`write`]: under a temporary name beside
+//! them, flushed, renamed, folder flushed. When it returns, the content survives a power cut; when it fails, or the process dies,
+//! the old content is still there.
+//!
+//! # Entry points
+//! * [`write`], [`remove`], [`read`], [`make_folder`] for files in general; [`write_in_steps`] for those who put fault points in
+//!   between.
+//! * [`key_file::open_or_make`] for a secret that a daemon draws once and keeps.
+//!
+//! # Invariants
+//! * A file has its mode, whatever the umask is, before it has its first byte.
+//! * Nothing that stands under the temporary name is followed or reused.
+//! * One process at a time writes a given file.
+//!
+//! # What this crate does not do
+//! It has no place for large files (everything is in memory) and none for those that need not survive a power cut: flushing is
+//! what it costs. Errors are the system's own; callers say which object they were about.
+
+#![forbid(unsafe_code)]
+
+pub mod key_file;
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// What temporary files end in; nothing else that is kept does.
+const TEMPORARY: &str = ".new";
+
+/// What has been done about a file that is being replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The new content is on the disk, under the temporary name.
+    Written,
+    /// It has its name.
+    Named,
+    /// The name is on the disk.
+    Durable,
+}
+
+/// Replaces a file, or makes it.
+///
+/// # Errors
+/// The old content is still there, if the folder's flush is not what failed.
+pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    write_in_steps(path, content, mode, |_| {})
+}
+
+/// The same, and `after` is called after each step.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_in_steps(
+    path: &Path,
+    content: &[u8],
+    mode: u32,
+    mut after: impl FnMut(Step),
+) -> io::Result<()> {
+    if path.file_name().is_none() {
+        return Err(io::ErrorKind::InvalidFilename.into());
+    }
+    let temporary = temporary(path);
+    // A leftover of a process that died may have another mode, or be a link.
+    remove_if_there(&temporary)?;
+    let written = fill(&temporary, content, mode).and_then(|()| {
+        after(Step::Written);
+        fs::rename(&temporary, path)
+    });
+    if let Err(error) = written {
+        // The first failure is the one to report; the next attempt removes it anyway.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    after(Step::Named);
+    sync_folder_of(path)?;
+    after(Step::Durable);
+    Ok(())
+}
+
+fn fill(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode & 0o600)
+        .open(path)?;
+    // Explicitly, because the mode at creation is subject to the umask.
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// Removes a file for good; it need not be there.
+///
+/// # Errors
+/// When it cannot be removed, or its folder not be flushed.
+pub fn remove(path: &Path) -> io::Result<()> {
+    if remove_if_there(path)? {
+        sync_folder_of(path)?;
+    }
+    Ok(())
+}
+
+/// Reads a file of at most `max` bytes; a longer one is an error of kind `FileTooLarge`.
+///
+/// # Errors
+/// Also when there is none, of kind `NotFound`.
+pub fn read(path: &Path, max: usize) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let mut content = Vec::with_capacity(max.min(8 * 1024));
+    let limit = u64::try_from(max).unwrap_or(u64::MAX);
+    file.take(limit.saturating_add(1))
+        .read_to_end(&mut content)?;
+    if content.len() > max {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(content)
+}
+
+/// Makes a folder that only its owner can enter, and those above it as the system makes them.
+///
+/// # Errors
+/// When it cannot be made, or something else has its name.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = path.parent() {
+        fs::create_dir_all(above)?;
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => sync_folder_of(path),
+    }
+}
+
+/// Whether a file is what a process left that died while it wrote.
+#[must_use]
+pub fn is_temporary(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().ends_with(TEMPORARY.as_bytes())
+}
+
+/// Where a file is while it is written.
+#[must_use]
+pub fn temporary(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path.file_name().unwrap_or_default());
+    name.push(TEMPORARY);
+    path.with_file_name(name)
+}
+
+/// Flushes what the folder of `path` says about the files in it.
+///
+/// # Errors
+/// When there is none, or the disk fails.
+pub fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn remove_if_there(path: &Path) -> io::Result<bool> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<OsString> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn a_file_is_replaced_with_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pin");
+        fs::write(temporary(&path), "left").unwrap();
+        write(&path, b"one", 0o600).unwrap();
+        write(&path, b"two", 0o666).unwrap();
+        assert_eq!(read(&path, 3).unwrap(), b"two");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o666, "the umask has no say");
+        assert_eq!(names(folder.path()), ["pin"]);
+        assert_eq!(
+            read(&path, 2).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
+        remove(&path).unwrap();
+        remove(&path).unwrap();
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn links_are_replaced_and_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, victim) = (folder.path().join("key"), folder.path().join("victim"));
+        fs::write(&victim, "untouched").unwrap();
+        for link in [temporary(&path), path.clone()] {
+            symlink(&victim, link).unwrap();
+            write(&path, b"secret", 0o600).unwrap();
+            assert!(!path.is_symlink());
+            fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(fs::read(&victim).unwrap(), b"untouched");
+    }
+
+    #[test]
+    fn whoever_looks_between_two_steps_finds_the_old_or_the_new_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        write(&path, b"old", 0o644).unwrap();
+        let mut seen = Vec::new();
+        write_in_steps(&path, b"new", 0o644, |step| {
+            seen.push((step, fs::read_to_string(&path).unwrap()));
+        })
+        .unwrap();
+        let seen: Vec<_> = seen
+            .iter()
+            .map(|(step, text)| (*step, text.as_str()))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (Step::Written, "old"),
+                (Step::Named, "new"),
+                (Step::Durable, "new")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let none = folder.path().join("none").join("cert");
+        let error = write(&none, b"x", 0o644).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(write(Path::new("/"), b"x", 0o644).is_err());
+        // A folder in the way cannot be replaced by a file.
+        let path = folder.path().join("folder");
+        fs::create_dir(&path).unwrap();
+        assert!(write(&path, b"x", 0o644).is_err());
+        assert_eq!(names(folder.path()), ["folder"]);
+    }
+
+    #[test]
+    fn a_folder_is_its_owners() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b");
+        make_folder(&path).unwrap();
+        make_folder(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        fs::write(folder.path().join("file"), "").unwrap();
+        assert!(make_folder(&folder.path().join("file/b")).is_err());
+    }
+}
