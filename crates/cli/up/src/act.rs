@@ -1,0 +1,345 @@
+//! From nothing, or from whatever is left, to a Unit that runs.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use muster_config::{ConfigError, Format, Limits};
+use muster_desired::DesiredStatus;
+use muster_pki::jiff::Timestamp;
+use muster_pki::{Authority, SystemId};
+
+use crate::Tell;
+use crate::cgroups::Trees;
+use crate::command::{self, CommandError};
+use crate::error::{FileError, UpError};
+use crate::files::{EVERYTHING, IDENTITY, NodePlan};
+use crate::layout::{Layout, MAIN, NodePlace, SECOND, free_subnet};
+use crate::record::{Before, Lock, Record, USUAL_PORTS, free_ports};
+use crate::settings::{Settings, Shape};
+use crate::supervisor::{self, Start, StartError};
+use crate::unit::{Picture, Unit, UnitError};
+use crate::{images, links, needs, sweep};
+
+/// A daemon that has just been started listens within this time.
+const DAEMON_TIME: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// A Unit that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// How it is.
+    pub picture: Picture,
+    /// How much of it there is.
+    pub shape: Shape,
+    /// What says what shall run.
+    pub desired: PathBuf,
+    /// Where operators' tools reach it.
+    pub control_socket: PathBuf,
+    /// Where `sctl` reaches the init of the Main Node.
+    pub manager_socket: PathBuf,
+    /// Nodes that had to be started.
+    pub started: Vec<&'static str>,
+}
+
+/// Brings the Unit up, from whatever state it is in.
+///
+/// # Errors
+/// With the step that failed. What was made stays, for another [`up`] or for [`down`](crate::down).
+pub fn up(settings: &Settings, tell: &mut (dyn Tell + Send)) -> Result<Outcome, UpError> {
+    let layout = Layout::new(&settings.dir, &settings.run).map_err(UpError::Layout)?;
+    let missing = needs::missing(settings);
+    if !missing.is_empty() {
+        return Err(UpError::Missing { missing });
+    }
+    make_folder(&layout.dir)?;
+    let Some(_lock) = Lock::take(&layout.dir)? else {
+        let path = layout.dir;
+        return Err(UpError::Busy { path });
+    };
+    let record = record(&layout, settings)?;
+    tell.step("making the certificate authority and the demo's images");
+    let system = authority(&layout)?;
+    images::make(&layout, &settings.programs)?;
+    let desired = desired(&layout)?;
+    let nodes = Nodes::new(&layout, &record, settings);
+    nodes.write_files(&system)?;
+    let started = nodes.start(tell)?;
+    nodes.provision(tell)?;
+    nodes.start_everything()?;
+    tell.step("waiting for the Unit to run what it should");
+    let picture = follow(&layout, &desired, settings, tell)?;
+    Ok(Outcome {
+        picture,
+        shape: record.shape(),
+        desired: layout.desired(),
+        control_socket: layout.control_socket(),
+        manager_socket: layout.node(MAIN).manager_socket(),
+        started,
+    })
+}
+
+fn make_folder(path: &Path) -> Result<(), FileError> {
+    fs::create_dir_all(path).map_err(FileError::of("make", path))
+}
+
+/// The folder's record, or a new one if the folder is new.
+fn record(layout: &Layout, settings: &Settings) -> Result<Record, UpError> {
+    if let Some(record) = Record::load(layout)? {
+        make_folder(&layout.run)?;
+        return Ok(record);
+    }
+    let mut entries = fs::read_dir(&layout.dir).map_err(FileError::of("read", &layout.dir))?;
+    if entries.next().is_some() {
+        let path = layout.dir.clone();
+        return Err(UpError::Foreign { path });
+    }
+    let socket = layout.control_socket();
+    if UnixStream::connect(&socket).is_ok() {
+        return Err(UpError::OtherUnit { socket });
+    }
+    let before = Before::look(&layout.run);
+    let record = match settings.shape {
+        Shape::TwoNodes => Record {
+            subnet: Some(subnet(layout)?),
+            ports: USUAL_PORTS,
+            before,
+        },
+        Shape::OneUser => Record {
+            subnet: None,
+            ports: free_ports().map_err(FileError::of("find ports for", &layout.dir))?,
+            before,
+        },
+    };
+    record.save(layout)?;
+    make_folder(&layout.run)?;
+    Ok(record)
+}
+
+fn failed(what: impl Into<String>) -> impl FnOnce(CommandError) -> UpError {
+    let what = what.into();
+    move |source| UpError::Command { what, source }
+}
+
+fn subnet(layout: &Layout) -> Result<u8, UpError> {
+    let mut list = Command::new("ip");
+    list.args(["-4", "route", "show", "table", "all"]);
+    let routes = command::run(list).map_err(failed("list the machine's routes"))?;
+    free_subnet(&layout.dir, &routes).ok_or(UpError::NoSubnet)
+}
+
+/// The authority, made if it is missing; the id of its system.
+fn authority(layout: &Layout) -> Result<String, UpError> {
+    let system: SystemId = layout
+        .cgroup()
+        .parse()
+        .map_err(|error| std::io::Error::other(format!("{error}")))
+        .map_err(FileError::of("make an authority in", &layout.pki()))?;
+    let made = Authority::init(&layout.pki(), &system, Timestamp::now());
+    made.map_err(UpError::Authority)?;
+    Ok(system.to_string())
+}
+
+/// What shall run, and how many instances that is.
+struct Wish {
+    document: Vec<u8>,
+    instances: usize,
+}
+
+fn desired(layout: &Layout) -> Result<Wish, UpError> {
+    let path = layout.desired();
+    let document = fs::read(&path).map_err(FileError::of("read", &path))?;
+    let name = path.display().to_string();
+    let read: Result<DesiredStatus, ConfigError> =
+        DesiredStatus::read(&name, Format::Yaml, &document, Limits::default());
+    let wanted = read.map_err(|source| UpError::Desired {
+        path,
+        source: Box::new(source),
+    })?;
+    let count: u64 = wanted.instances().values().map(|it| it.count).sum();
+    Ok(Wish {
+        document,
+        instances: usize::try_from(count).unwrap_or(usize::MAX),
+    })
+}
+
+/// The nodes of a Unit, and what is done to each.
+struct Nodes<'a> {
+    layout: &'a Layout,
+    record: &'a Record,
+    settings: &'a Settings,
+    places: Vec<NodePlace>,
+}
+
+impl<'a> Nodes<'a> {
+    fn new(layout: &'a Layout, record: &'a Record, settings: &'a Settings) -> Self {
+        let names: &[&'static str] = match record.shape() {
+            Shape::TwoNodes => &[MAIN, SECOND],
+            Shape::OneUser => &[MAIN],
+        };
+        Self {
+            layout,
+            record,
+            settings,
+            places: names.iter().map(|name| layout.node(name)).collect(),
+        }
+    }
+
+    fn plan<'b>(&'b self, place: &'b NodePlace) -> NodePlan<'b> {
+        NodePlan {
+            layout: self.layout,
+            record: self.record,
+            place,
+            programs: &self.settings.programs,
+        }
+    }
+
+    fn write_files(&self, system: &str) -> Result<(), UpError> {
+        for place in &self.places {
+            supervisor::make_folders(place)?;
+            for (path, text) in self.plan(place).files(system) {
+                supervisor::write_if_changed(&path, &text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the nodes whose init does not answer, in a clean place.
+    fn start(&self, tell: &mut (dyn Tell + Send)) -> Result<Vec<&'static str>, UpError> {
+        let trees = match self.record.shape() {
+            Shape::TwoNodes => Trees::find(),
+            Shape::OneUser => Trees::default(),
+        };
+        if let Some(subnet) = self.record.subnet {
+            let made = links::make_switch(self.layout, subnet);
+            made.map_err(failed("make the link between the nodes"))?;
+        }
+        let mut started = Vec::new();
+        for place in self.places.iter().filter(|it| !supervisor::is_up(it)) {
+            tell.step(&format!("starting node {}", place.name));
+            sweep::node(self.layout, place, &trees).map_err(|source| UpError::Sweep {
+                node: place.name,
+                source,
+            })?;
+            supervisor::make_folders(place)?;
+            self.start_one(place, &trees)?;
+            started.push(place.name);
+        }
+        Ok(started)
+    }
+
+    fn start_one(&self, place: &NodePlace, trees: &Trees) -> Result<(), UpError> {
+        let start = Start {
+            plan: self.plan(place),
+            group: trees.make(&self.layout.cgroup(), place.name),
+            unit: match is_provisioned(place) {
+                true => EVERYTHING,
+                false => IDENTITY,
+            },
+        };
+        let blame = |error| match error {
+            StartError::File(error) => UpError::File(error),
+            StartError::Silent => UpError::Start {
+                node: place.name,
+                log: place.init_log(),
+            },
+        };
+        let mut waiting = start.begin().map_err(blame)?;
+        if let (SECOND, Some(subnet)) = (place.name, self.record.subnet)
+            && let Err(error) = links::join(self.layout, subnet, waiting.process())
+        {
+            waiting.give_up();
+            return Err(failed("link the second node to the first")(error));
+        }
+        waiting.go().map_err(blame)
+    }
+
+    /// Makes members of those that are none, all at the same time.
+    fn provision(&self, tell: &mut (dyn Tell + Send)) -> Result<(), UpError> {
+        let others = self.places.iter().filter(|it| !is_provisioned(it));
+        let others: Vec<&NodePlace> = others.collect();
+        if !others.is_empty() {
+            tell.step("provisioning: keys on the nodes, certificates from the authority");
+        }
+        for place in &others {
+            wait_for_socket(&place.iam_socket());
+        }
+        let begin = |place: &&NodePlace| {
+            let mut command = Command::new(&self.settings.muster);
+            command
+                .args(["node", "provision", "--iam"])
+                .arg(place.iam_socket())
+                .arg("--pki")
+                .arg(self.layout.pki())
+                .args(["--ip", &self.plan(place).address().to_string()]);
+            (place.name, command::begin(command))
+        };
+        // All are begun before the first is waited for.
+        let begun: Vec<_> = others.iter().map(begin).collect();
+        for (node, begun) in begun {
+            let done = begun.and_then(command::Begun::finish);
+            done.map_err(failed(format!("provision node {node}")))?;
+        }
+        Ok(())
+    }
+
+    /// Has every init run everything; what runs already is left alone.
+    fn start_everything(&self) -> Result<(), UpError> {
+        for place in &self.places {
+            let mut command = Command::new(self.settings.programs.join("sctl"));
+            command
+                .args(["start", "--no-block", EVERYTHING])
+                .env("MUSTER_CONTROL", place.manager_socket());
+            command::run(command)
+                .map_err(failed(format!("start the daemons of {}", place.name)))?;
+        }
+        Ok(())
+    }
+}
+
+/// As the identity manager has written down.
+fn is_provisioned(place: &NodePlace) -> bool {
+    fs::read_to_string(place.provisioning_state()).is_ok_and(|it| it.trim() == "provisioned")
+}
+
+/// Waits until somebody listens; whoever calls then says why nobody does.
+fn wait_for_socket(path: &Path) {
+    let deadline = Instant::now() + DAEMON_TIME;
+    while UnixStream::connect(path).is_err() && Instant::now() < deadline {
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Has the Unit want what the file says, and follows it there.
+fn follow(
+    layout: &Layout,
+    wish: &Wish,
+    settings: &Settings,
+    tell: &mut (dyn Tell + Send),
+) -> Result<Picture, UpError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| UpError::Unit(UnitError::Runtime(error)))?;
+    let followed = runtime.block_on(async {
+        let deadline = tokio::time::Instant::now() + settings.patience;
+        let mut unit = Unit::new(&layout.control_socket())?;
+        unit.wait(deadline).await?;
+        unit.apply(&layout.desired(), wish.document.clone()).await?;
+        let mut news = |picture: &Picture| tell.picture(picture);
+        unit.follow(wish.instances, deadline, &mut news).await
+    });
+    let picture = followed.map_err(UpError::Unit)?;
+    let missing = wish.instances.saturating_sub(picture.instances.len());
+    match picture.waiting() + missing {
+        0 => Ok(picture),
+        waiting => Err(UpError::NotActive {
+            waiting,
+            all: wish.instances,
+            seconds: settings.patience.as_secs(),
+        }),
+    }
+}

@@ -1,0 +1,212 @@
+//! What a demo's folder says about itself: how the machine was before, and what was chosen for good.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::command;
+use crate::error::FileError;
+use crate::layout::{Layout, addresses};
+use crate::settings::Shape;
+
+const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
+const LINKS: &str = "/sys/class/net";
+
+/// Written before anything else of the demo is made; removed last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Record {
+    /// `None` for one user's single node.
+    pub(crate) subnet: Option<u8>,
+    pub(crate) ports: Ports,
+    pub(crate) before: Before,
+}
+
+/// Where the Main Node listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Ports {
+    pub(crate) iam_public: u16,
+    pub(crate) iam_protected: u16,
+    pub(crate) cm: u16,
+    pub(crate) files: u16,
+}
+
+/// The usual ones: on an address of the demo's own, nobody else has them.
+pub(crate) const USUAL_PORTS: Ports = Ports {
+    iam_public: 8090,
+    iam_protected: 8089,
+    cm: 8093,
+    files: 8094,
+};
+
+/// How the machine was.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Before {
+    /// What the kernel's switch for forwarding said.
+    pub(crate) forwarding: Option<String>,
+    /// There were rules of Muster's.
+    pub(crate) has_rules: bool,
+    /// Files that Muster's parts share by a fixed path.
+    pub(crate) files: BTreeSet<PathBuf>,
+    /// Links.
+    pub(crate) links: BTreeSet<String>,
+    /// Whether the folder for sockets was there.
+    pub(crate) has_run: bool,
+}
+
+impl Record {
+    pub(crate) fn shape(&self) -> Shape {
+        match self.subnet {
+            Some(_) => Shape::TwoNodes,
+            None => Shape::OneUser,
+        }
+    }
+
+    /// The Main Node's address for everybody.
+    pub(crate) fn main_address(&self) -> Ipv4Addr {
+        self.subnet
+            .map_or(Ipv4Addr::LOCALHOST, |it| addresses(it).0)
+    }
+
+    /// The record of a folder, if it is a demo's.
+    pub(crate) fn load(layout: &Layout) -> Result<Option<Self>, FileError> {
+        let path = layout.record();
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text.map_err(FileError::of("read", &path))?,
+        };
+        let record = serde_json::from_slice(&text).map_err(io::Error::from);
+        record.map(Some).map_err(FileError::of("understand", &path))
+    }
+
+    pub(crate) fn save(&self, layout: &Layout) -> Result<(), FileError> {
+        let text = serde_json::to_vec_pretty(self).map_err(io::Error::from);
+        let path = layout.record();
+        let text = text.map_err(FileError::of("write", &path))?;
+        let beside = path.with_extension("new");
+        fs::write(&beside, text)
+            .and_then(|()| File::open(&beside)?.sync_all())
+            .and_then(|()| fs::rename(&beside, &path))
+            .map_err(FileError::of("write", &path))
+    }
+}
+
+impl Before {
+    /// Looks at the machine.
+    pub(crate) fn look(run: &Path) -> Self {
+        let shared = PathBuf::from(muster_firewall::LOCK_FILE);
+        Self {
+            forwarding: fs::read_to_string(FORWARDING).ok(),
+            has_rules: has_rules(),
+            files: [shared].into_iter().filter(|it| it.exists()).collect(),
+            links: links(),
+            has_run: run.exists(),
+        }
+    }
+
+    /// Puts the switch for forwarding back.
+    pub(crate) fn restore_forwarding(&self) -> Result<(), FileError> {
+        let Some(before) = &self.forwarding else {
+            return Ok(());
+        };
+        let path = Path::new(FORWARDING);
+        if fs::read_to_string(path).is_ok_and(|now| now == *before) {
+            return Ok(());
+        }
+        fs::write(path, before).map_err(FileError::of("write", path))
+    }
+}
+
+/// Whether the packet filter has a table of Muster's.
+fn has_rules() -> bool {
+    let mut list = Command::new("nft");
+    list.args(["list", "table", "inet", "muster"]);
+    command::run(list).is_ok()
+}
+
+/// The links of this network namespace.
+pub(crate) fn links() -> BTreeSet<String> {
+    let entries = fs::read_dir(LINKS).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+/// Ports of the loopback address that are free now.
+pub(crate) fn free_ports() -> io::Result<Ports> {
+    // All are held until all are known, so that none is given twice.
+    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let held = [listen()?, listen()?, listen()?, listen()?];
+    let [iam_public, iam_protected, cm, files] = held
+        .each_ref()
+        .map(|listener| listener.local_addr().map(|it| it.port()));
+    Ok(Ports {
+        iam_public: iam_public?,
+        iam_protected: iam_protected?,
+        cm: cm?,
+        files: files?,
+    })
+}
+
+/// Held while somebody works on a folder.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// `None` if somebody else has it. The lock is on the folder itself, so that nothing of it stays.
+    pub(crate) fn take(dir: &Path) -> Result<Option<Self>, FileError> {
+        let file = File::open(dir).map_err(FileError::of("open", dir))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(FileError::of("lock", dir)(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::new(folder.path(), &folder.path().join("run")).unwrap();
+        assert_eq!(Record::load(&layout).unwrap(), None);
+        let record = Record {
+            subnet: Some(7),
+            ports: USUAL_PORTS,
+            before: Before::look(&layout.run),
+        };
+        record.save(&layout).unwrap();
+        assert_eq!(Record::load(&layout).unwrap(), Some(record));
+        fs::write(layout.record(), "{").unwrap();
+        assert!(Record::load(&layout).is_err());
+    }
+
+    #[test]
+    fn one_at_a_time_works_on_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = Lock::take(folder.path()).unwrap();
+        assert!(held.is_some());
+        assert!(Lock::take(folder.path()).unwrap().is_none());
+        drop(held);
+        assert!(Lock::take(folder.path()).unwrap().is_some());
+    }
+
+    #[test]
+    fn no_port_is_chosen_twice() {
+        let ports = free_ports().unwrap();
+        let all = [ports.iam_public, ports.iam_protected, ports.cm, ports.files];
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+    }
+}

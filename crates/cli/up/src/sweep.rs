@@ -1,0 +1,97 @@
+//! Removes what a node left: processes, cgroups, mounts. Works whoever died, in whatever order.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::cgroups::Trees;
+use crate::error::FileError;
+use crate::layout::{Layout, NodePlace};
+
+/// Ends what is left of a node, and empties its folder for sockets. Its state stays.
+pub(crate) fn node(layout: &Layout, place: &NodePlace, trees: &Trees) -> Result<(), FileError> {
+    trees.sweep(&format!("{}/{}", layout.cgroup(), place.name))?;
+    mounts(&[&place.dir, &place.run])?;
+    folder(&place.run)
+}
+
+/// Takes away every mount below these folders.
+pub(crate) fn mounts(folders: &[&Path]) -> Result<(), FileError> {
+    let table = Path::new("/proc/self/mountinfo");
+    let text = fs::read_to_string(table).map_err(FileError::of("read", table))?;
+    for point in mount_points(&text, folders) {
+        // What still holds it lets go of it by itself.
+        unmount(&point, UnmountFlags::DETACH)
+            .map_err(io::Error::from)
+            .map_err(FileError::of("unmount", &point))?;
+    }
+    Ok(())
+}
+
+/// Mounts below these folders, the newest first: what is mounted on another comes before it.
+fn mount_points(mountinfo: &str, folders: &[&Path]) -> Vec<PathBuf> {
+    let points = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
+    let mut points: Vec<PathBuf> = points
+        .map(|point| PathBuf::from(unescape(point)))
+        .filter(|point| folders.iter().any(|it| point.starts_with(it)))
+        .collect();
+    points.reverse();
+    points
+}
+
+/// The kernel writes blanks and backslashes of paths in octal.
+fn unescape(text: &str) -> String {
+    let mut plain = text.to_owned();
+    for (octal, character) in [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ] {
+        plain = plain.replace(octal, character);
+    }
+    plain
+}
+
+/// Removes a folder with all in it, if it is there and nothing is mounted in it.
+pub(crate) fn folder(path: &Path) -> Result<(), FileError> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    if let Some(point) = mount_points(&table, &[path]).first() {
+        let mounted = io::Error::other(format!("{} is mounted", point.display()));
+        return Err(FileError::of("remove", path)(mounted));
+    }
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(FileError::of("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_below_is_unmounted_and_the_newest_first() {
+        let table = "1 0 8:1 / / rw - ext4 /dev/a rw\n\
+                     2 1 0:5 / /run/demo/a rw - tmpfs x rw\n\
+                     3 2 0:6 / /run/demo/a/b\\040c rw - tmpfs x rw\n\
+                     4 1 0:7 / /run/demolition rw - tmpfs x rw\n";
+        let found = mount_points(table, &[Path::new("/run/demo")]);
+        let expected: Vec<PathBuf> = vec!["/run/demo/a/b c".into(), "/run/demo/a".into()];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let inner = place.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        folder(&place.path().join("a")).unwrap();
+        folder(&place.path().join("a")).unwrap();
+        assert!(!inner.exists());
+    }
+}
