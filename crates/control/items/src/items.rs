@@ -16,6 +16,7 @@ use muster_telemetry::ErrorChain;
 use tokio::sync::watch;
 
 use crate::cloud::Cloud;
+use crate::cloud_source::{CloudSource, Signatures};
 use crate::describe::Described;
 use crate::error::{
     DescribeItemError, DownloadItemError, MaintainItemsError, OpenItemsError, OpenSourceError,
@@ -281,8 +282,19 @@ impl Inner {
     ) -> Result<ItemSource, OpenSourceError> {
         match &item.image {
             ImageSource::Cloud { index } => {
-                let _ = (index, trust, &self.cloud, &self.client);
-                Err(OpenSourceError::NoCloud)
+                let cloud = self.cloud.clone().ok_or(OpenSourceError::NoCloud)?;
+                let signatures = match trust {
+                    Some(trust) => {
+                        Signatures::From(trust.clone(), self.settings.signatures.clone())
+                    }
+                    None => Signatures::Verified,
+                };
+                let client = self.client.clone();
+                let blobs = CloudSource::new(cloud, client, signatures, &self.settings);
+                Ok(ItemSource {
+                    blobs: Arc::new(blobs),
+                    index: *index,
+                })
             }
             ImageSource::Layout { path, name, index } => {
                 source::layout(path.clone(), name.clone(), *index).await

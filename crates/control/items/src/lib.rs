@@ -54,20 +54,26 @@
 #![forbid(unsafe_code)]
 
 mod cloud;
+mod cloud_source;
 mod database;
+mod decrypt;
 mod describe;
 mod error;
 mod fault;
 mod items;
+mod report;
 mod seam;
 mod settings;
+mod signature;
 mod source;
 
 pub use self::cloud::{
     BlobInfo, BlobInfos, BlockCipher, Cloud, DecryptInfo, DownloadEvent, DownloadEvents,
     DownloadState, SignInfo, SignatureAlgorithm, UnknownMethod,
 };
+pub use self::cloud_source::BlobInfoError;
 pub use self::database::SCHEMA;
+pub use self::decrypt::DecryptBlobError;
 pub use self::describe::Described;
 pub use self::error::{
     DescribeItemError, DownloadItemError, MaintainItemsError, OpenItemsError, OpenSourceError,
@@ -75,5 +81,6 @@ pub use self::error::{
 pub use self::fault::FAULT_POINTS;
 pub use self::items::Items;
 pub use self::settings::{ItemsSettings, SignaturePolicy};
+pub use self::signature::VerifySignatureError;
 // Part of this crate's interface.
 pub use muster_image::{BoxError, HttpSettings, MirroredImage, Progress, Usage};
