@@ -21,6 +21,7 @@ pub use self::raw::{
     CertificateEntry, ChainEntry, DistributionName, Document, EnvEntry, EnvText, ImageEntry,
     InstancesEntry, ItemEntry, ItemKind, NodeEntry, SubjectEntry, SubjectKind,
 };
+pub use self::yaml::to_yaml;
 
 /// The subject of instances that name none.
 pub const LOCAL_SUBJECT: &str = "local";

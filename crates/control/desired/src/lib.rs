@@ -82,7 +82,7 @@ pub use self::document::{
     CertificateEntry, ChainEntry, DesiredStatus, DistributionName, Document, DocumentProblem,
     EnvEntry, EnvOverride, EnvText, ImageEntry, ImageSource, Instances, InstancesEntry,
     InstancesKey, InvalidDocument, Item, ItemEntry, ItemKind, LOCAL_SUBJECT, NodeEntry,
-    RegistryAccess, Subject, SubjectEntry, SubjectKind, Trust, UnitConfigText,
+    RegistryAccess, Subject, SubjectEntry, SubjectKind, Trust, UnitConfigText, to_yaml,
 };
 pub use self::driver::Parts;
 pub use self::fault::FAULT_POINTS;

@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-/// One document. Its depth is that of a value that was read within limits.
-pub(super) fn to_yaml(value: &Value) -> String {
+/// A value as one document. Its depth is that of a value that was read within limits, or made by a program.
+pub fn to_yaml(value: &Value) -> String {
     let mut text = String::new();
     match value {
         Value::Object(map) if !map.is_empty() => table(&mut text, value, 0, false),
+        Value::Array(list) if !list.is_empty() => entries(&mut text, list, 0),
         other => {
             scalar(&mut text, other);
             text.push('\n');
@@ -39,17 +40,21 @@ fn below(text: &mut String, value: &Value, indent: usize) {
         }
         Value::Array(list) if !list.is_empty() => {
             text.push('\n');
-            for entry in list {
-                pad(text, indent);
-                text.push('-');
-                element(text, entry, indent);
-            }
+            entries(text, list, indent);
         }
         other => {
             text.push(' ');
             scalar(text, other);
             text.push('\n');
         }
+    }
+}
+
+fn entries(text: &mut String, list: &[Value], indent: usize) {
+    for entry in list {
+        pad(text, indent);
+        text.push('-');
+        element(text, entry, indent);
     }
 }
 
@@ -93,4 +98,18 @@ fn scalar(text: &mut String, value: &Value) {
 fn scalar_json(text: &mut String, value: &Value) {
     // Writing into a text does not fail.
     let _ = write!(text, "{value}");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lists_of_tables_are_written_in_block_style_also_at_the_top() {
+        let value = json!([{"name": "web", "labels": ["a", "yes"]}, [1, [2]], null, []]);
+        let text = "- labels:\n  - a\n  - \"yes\"\n  name: web\n-\n  - 1\n  -\n    - 2\n- null\n- []\n";
+        assert_eq!(to_yaml(&value), text);
+    }
 }
