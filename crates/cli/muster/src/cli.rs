@@ -1,9 +1,11 @@
 //! The command line, as clap sees it: one module per family of commands.
 
+pub(crate) mod doctor;
 pub(crate) mod image;
 pub(crate) mod node;
 pub(crate) mod pki;
 pub(crate) mod sm;
+pub(crate) mod unit;
 
 use std::path::PathBuf;
 
@@ -16,10 +18,11 @@ Exit codes:
   1  failed
   2  the command line makes no sense
   3  refused: not allowed, or not possible in this state
-  4  there is no such node, certificate, authority or file
-  5  the daemon cannot be reached";
+  4  there is no such node, instance, item, certificate, authority or file
+  5  the daemon cannot be reached
+  6  what was waited for did not happen in time";
 
-/// Machines that run, and a fleet that is managed: nodes, their identities and certificates.
+/// Machines that run, and a fleet that is managed: what runs where, what shall run, and the nodes it runs on
 #[derive(Debug, Parser)]
 #[command(name = "muster", version, subcommand_required = true, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
@@ -60,8 +63,14 @@ pub(crate) enum Output {
     /// For people.
     #[default]
     Table,
-    /// For programs: one JSON value.
+    /// For people who want to know more.
+    Wide,
+    /// For programs: one JSON value; with --watch or --follow one on each line.
     Json,
+    /// The same as YAML; with --watch or --follow one document after the other.
+    Yaml,
+    /// Names only, one on each line.
+    Name,
 }
 
 /// When to use colours.
@@ -79,10 +88,48 @@ pub(crate) enum When {
 /// The families of commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// The Unit in a few lines
+    #[command(after_help = EXIT_CODES)]
+    Status(unit::Status),
+    /// List nodes, instances, items, alerts or networks
+    ///
+    /// With --watch every change follows. Programs take -o json: keys are never renamed or removed, every key is always there,
+    /// what is not known is null, sizes are bytes and times RFC 3339. With --watch each line is one object with `event`
+    /// (`set`, `gone`, or `synced` once everything that was there at the beginning has been told), `kind`, `key` and `object`.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Get(unit::Get),
+    /// Show one node, instance, item or network, and what belongs to it
+    #[command(after_help = EXIT_CODES)]
+    Describe(unit::Describe),
+    /// Tell why an instance is where it is, or is nowhere: every node with why or why not
+    #[command(after_help = EXIT_CODES)]
+    Explain(unit::Explain),
+    /// Say what shall run from now on
+    ///
+    /// The document is checked before anything is sent; mistakes are shown with line and column.
+    #[command(after_help = unit::DOCUMENT)]
+    Apply(unit::Apply),
+    /// Show what `apply` would change, and where instances would run
+    #[command(after_help = EXIT_CODES)]
+    Diff(unit::Diff),
+    /// Want again what was wanted before
+    #[command(after_help = EXIT_CODES)]
+    Rollback(unit::Rollback),
+    /// Show what an instance or a node wrote
+    #[command(after_help = EXIT_CODES)]
+    Logs(unit::Logs),
+    /// Show what happened
+    #[command(after_help = EXIT_CODES)]
+    Events(unit::Events),
+    /// Show what nodes and instances use, live
+    #[command(after_help = EXIT_CODES)]
+    Top(unit::Top),
+    /// Check whether this machine has what Muster needs, and say what to do
+    Doctor(doctor::Doctor),
     /// The certificate authority of a system without a cloud
     #[command(subcommand, after_help = EXIT_CODES)]
     Pki(pki::Pki),
-    /// The nodes of a system: provision, renew, pause, look
+    /// The nodes of a system: provision, renew, pause, drain, look
     #[command(subcommand, after_help = EXIT_CODES)]
     Node(node::Node),
     /// Images: build, look into, validate, upload, download
@@ -94,6 +141,7 @@ pub(crate) enum Command {
     /// Print completions for a shell
     Completions(Completions),
     /// Write the manual pages
+    #[command(hide = true)]
     Man(Man),
 }
 

@@ -1,5 +1,8 @@
 //! Standard output, standard error and the exit code.
 
+mod paint;
+mod table;
+
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -8,8 +11,11 @@ use std::process::ExitCode;
 use serde::Serialize;
 use tonic::Status;
 
+pub(crate) use self::paint::{Paint, Tone};
+pub(crate) use self::table::{Layout, Table};
 use crate::cli::{Output, When};
 use crate::error::CommandError;
+use crate::text::shown;
 
 /// How a command ends. The numbers stand in `--help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +32,10 @@ pub(crate) enum Exit {
     NotFound,
     /// 5: the daemon does not answer.
     Unreachable,
+    /// 6: what was waited for did not happen in time.
+    Late,
+    /// 130, as a process that ends by SIGINT: the user had enough.
+    Interrupted,
     /// 141, as a process that ends by SIGPIPE: the reader went away.
     ReaderGone,
 }
@@ -39,6 +49,8 @@ impl From<Exit> for ExitCode {
             Exit::Refused => 3,
             Exit::NotFound => 4,
             Exit::Unreachable => 5,
+            Exit::Late => 6,
+            Exit::Interrupted => 130,
             Exit::ReaderGone => 141,
         })
     }
@@ -48,83 +60,10 @@ impl From<Exit> for ExitCode {
 pub(crate) trait Answer: Serialize {
     /// For people.
     fn table(&self) -> Table;
-}
 
-/// Lines in columns.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Table {
-    header: Vec<&'static str>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// A list with a header.
-    pub(crate) fn list(header: &[&'static str], rows: Vec<Vec<String>>) -> Self {
-        Self {
-            header: header.to_vec(),
-            rows,
-        }
-    }
-
-    /// What is known about one thing: names and values, those without a value left out.
-    pub(crate) fn facts(facts: impl IntoIterator<Item = (&'static str, String)>) -> Self {
-        let rows = facts.into_iter().filter(|(_, value)| !value.is_empty());
-        Self {
-            header: Vec::new(),
-            rows: rows
-                .map(|(name, value)| vec![format!("{name}:"), value])
-                .collect(),
-        }
-    }
-
-    /// Several such things, with empty lines between them.
-    pub(crate) fn things(things: impl IntoIterator<Item = Self>) -> Self {
-        let mut rows = Vec::new();
-        for thing in things {
-            if !rows.is_empty() {
-                rows.push(Vec::new());
-            }
-            rows.extend(thing.rows);
-        }
-        Self {
-            header: Vec::new(),
-            rows,
-        }
-    }
-
-    /// Columns are as wide as they need to be; the last one is not filled up.
-    fn render(&self, bold: impl Fn(&str) -> String) -> String {
-        let header: Vec<String> = self.header.iter().map(|&name| name.to_owned()).collect();
-        let lines = || {
-            std::iter::once(&header)
-                .filter(|header| !header.is_empty())
-                .chain(&self.rows)
-        };
-        let columns = lines().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
-            lines()
-                .filter_map(|line| line.get(column))
-                .map(|cell| cell.chars().count())
-                .max()
-        };
-        let widths: Vec<usize> = (0..columns)
-            .map(|column| width(column).unwrap_or(0))
-            .collect();
-        let mut text = String::new();
-        for (index, line) in lines().enumerate() {
-            let mut filled = String::new();
-            for (cell, width) in line.iter().zip(&widths) {
-                filled.push_str(&format!("{cell:width$}  "));
-            }
-            let filled = filled.trim_end();
-            if index == 0 && !header.is_empty() {
-                text.push_str(&bold(filled));
-            } else {
-                text.push_str(filled);
-            }
-            text.push('\n');
-        }
-        text
+    /// For people who want to know more.
+    fn wide(&self) -> Table {
+        self.table()
     }
 }
 
@@ -134,6 +73,8 @@ pub(crate) struct Console {
     err: Box<dyn Write>,
     output: Output,
     colour: bool,
+    error_colour: bool,
+    terminal: bool,
     /// The first failure to write answers.
     failed: Option<io::Error>,
 }
@@ -142,12 +83,16 @@ impl Console {
     /// The process's own. Colours are for terminals, and for people who did not set `NO_COLOR`.
     pub(crate) fn of_process() -> Self {
         let stdout = io::stdout();
-        let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let terminal = stdout.is_terminal();
+        // An empty value is as good as none.
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
             out: Box::new(BufWriter::new(stdout)),
             err: Box::new(io::stderr()),
             output: Output::default(),
-            colour,
+            colour: terminal && !unwanted,
+            error_colour: io::stderr().is_terminal() && !unwanted,
+            terminal,
             failed: None,
         }
     }
@@ -157,14 +102,34 @@ impl Console {
         self.output = output;
         match colour {
             When::Auto => {}
-            When::Always => self.colour = true,
-            When::Never => self.colour = false,
+            When::Always => (self.colour, self.error_colour) = (true, true),
+            When::Never => (self.colour, self.error_colour) = (false, false),
         }
     }
 
     /// Whether answers may have colours.
     pub(crate) fn colour(&self) -> bool {
         self.colour
+    }
+
+    /// How answers are coloured.
+    pub(crate) fn paint(&self) -> Paint {
+        Paint(self.colour)
+    }
+
+    /// How remarks and errors are coloured.
+    pub(crate) fn error_paint(&self) -> Paint {
+        Paint(self.error_colour)
+    }
+
+    /// The form that was asked for.
+    pub(crate) fn output(&self) -> Output {
+        self.output
+    }
+
+    /// Whether somebody looks at the answers while they come.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
     }
 
     /// Prints an answer in the form that was asked for.
@@ -176,18 +141,19 @@ impl Console {
                 text.push('\n');
                 text
             }
-            Output::Table => {
-                let colour = self.colour;
-                answer.table().render(|text| match colour {
-                    true => format!("\x1b[1m{text}\x1b[0m"),
-                    false => text.to_owned(),
-                })
+            Output::Yaml => yaml(answer),
+            Output::Table => answer.table().render(self.paint()),
+            Output::Wide => answer.wide().render(self.paint()),
+            Output::Name => {
+                let table = answer.table();
+                let lines = table.names().into_iter().map(|name| format!("{name}\n"));
+                lines.collect()
             }
         };
         self.print(&text)
     }
 
-    /// Prints news at once: a line for people, or a JSON value on a line of its own.
+    /// Prints news at once: a line for people, a JSON value on a line of its own, or a YAML document.
     pub(crate) fn line(
         &mut self,
         news: &impl Serialize,
@@ -195,12 +161,18 @@ impl Console {
     ) -> Result<(), OutputClosed> {
         let mut text = match self.output {
             Output::Json => serde_json::to_string(news).expect("answers are plain data"),
-            Output::Table => for_people().trim_end().to_owned(),
+            Output::Yaml => format!("---\n{}", yaml(news).trim_end()),
+            Output::Table | Output::Wide | Output::Name => for_people().trim_end().to_owned(),
         };
         text.push('\n');
         self.print(&text)?;
+        self.flush()
+    }
+
+    /// Brings what was printed to whoever reads it.
+    pub(crate) fn flush(&mut self) -> Result<(), OutputClosed> {
         if let Err(error) = self.out.flush() {
-            self.failed = Some(error);
+            self.failed.get_or_insert(error);
             return Err(OutputClosed);
         }
         Ok(())
@@ -265,12 +237,12 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
         }
         cause = error.source();
     }
-    // Peers' words may be in it, and a terminal shall not obey them.
-    let printable = |character: char| match character.is_control() {
-        true => ' ',
-        false => character,
-    };
-    text.chars().map(printable).collect()
+    // Peers' words may be in it.
+    shown(&text)
+}
+
+fn yaml(value: &impl Serialize) -> String {
+    muster_desired::to_yaml(&serde_json::to_value(value).expect("answers are plain data"))
 }
 
 /// What an error says. A status of gRPC prints its causes for programmers; they follow in the chain anyway.
@@ -291,19 +263,6 @@ pub(crate) struct OutputClosed;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_are_aligned_and_lines_have_no_trailing_blanks() {
-        let rows = vec![
-            vec!["a".to_owned(), "long value".to_owned(), String::new()],
-            vec!["longer".to_owned(), "b".to_owned(), "c".to_owned()],
-        ];
-        let text = Table::list(&["X", "Y", "Z"], rows).render(|header| format!("<{header}>"));
-        assert_eq!(
-            text,
-            "<X       Y           Z>\na       long value\nlonger  b           c\n"
-        );
-    }
 
     #[test]
     fn an_error_is_one_line_that_says_nothing_twice_and_commands_no_terminal() {
@@ -336,18 +295,5 @@ mod tests {
             chain(&wordless),
             "PauseNode(n1) failed: Operation is not implemented or not supported"
         );
-    }
-
-    #[test]
-    fn facts_without_a_value_are_left_out() {
-        let table = Table::facts([
-            ("Name", "n1".to_owned()),
-            ("Title", String::new()),
-            ("State", "paused".to_owned()),
-        ]);
-        let text = "Name:   n1\nState:  paused\n";
-        assert_eq!(table.render(str::to_owned), text);
-        let both = Table::things([table, Table::facts([("X", "y".to_owned())])]);
-        assert_eq!(both.render(str::to_owned), format!("{text}\nX:      y\n"));
     }
 }

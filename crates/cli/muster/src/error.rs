@@ -1,11 +1,13 @@
 //! What commands fail with, and the exit codes for it.
 
 use crate::console::{Exit, OutputClosed};
+use crate::doctor::NotWellError;
 use crate::image::ImageCommandError;
 use crate::node::NodeCommandError;
 use crate::pki::PkiCommandError;
 use crate::sm::SmCommandError;
 use crate::tools::ToolError;
+use crate::unit::UnitCommandError;
 
 /// Why a command was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +21,10 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Sm(#[from] SmCommandError),
     #[error(transparent)]
+    Unit(#[from] UnitCommandError),
+    #[error(transparent)]
+    Doctor(#[from] NotWellError),
+    #[error(transparent)]
     Tool(#[from] ToolError),
     #[error(transparent)]
     Output(#[from] OutputClosed),
@@ -31,7 +37,8 @@ impl CommandError {
             Self::Node(error) => error.exit(),
             Self::Image(error) => error.exit(),
             Self::Sm(error) => error.exit(),
-            Self::Tool(_) | Self::Output(_) => Exit::Failed,
+            Self::Unit(error) => error.exit(),
+            Self::Doctor(_) | Self::Tool(_) | Self::Output(_) => Exit::Failed,
         }
     }
 }

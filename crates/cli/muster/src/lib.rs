@@ -6,8 +6,10 @@
 //!
 //! | family | talks to | does |
 //! |---|---|---|
+//! | `muster status`, `get`, `describe`, `explain`, `apply`, `diff`, `rollback`, `logs`, `events`, `top` | `muster-cm`, by unix socket or mutual TLS (`muster.control.v1`) | a Unit: what runs, what shall run, and why |
+//! | `muster doctor` | this machine | what is missing for Muster to run here |
 //! | `muster pki` | a folder ([`muster_pki`]) | the certificate authority of a system without a cloud |
-//! | `muster node` | `muster-iam`, by unix socket or mutual TLS | nodes: provision, renew, pause, resume, deprovision, look |
+//! | `muster node` | `muster-iam`, by unix socket or mutual TLS | nodes: provision, renew, pause, resume, deprovision, look; drain asks `muster-cm` |
 //! | `muster image` | files, and an OCI registry ([`muster_image`]) | images: build, inspect, validate, push, pull |
 //! | `muster sm` | images and a private init ([`muster_sm::standalone`]) | one node without a controller, from a file |
 //! | `muster completions`, `muster man` | nobody | what packages install |
@@ -27,7 +29,7 @@
 //!
 //! # Exit codes
 //! 0 done; 1 failed; 2 the command line makes no sense; 3 refused, because it is not allowed or not possible in this state; 4 there
-//! is no such thing; 5 the daemon cannot be reached; 141 the reader of the output went away. `--help` says so too.
+//! is no such thing; 5 the daemon cannot be reached; 6 what was waited for did not happen in time; 130 interrupted; 141 the reader of the output went away. `--help` says so too.
 //!
 //! # Tasks and channels
 //! Commands that call a daemon run in a tokio runtime of one thread that lives as long as the command; one call follows
@@ -48,13 +50,16 @@
 
 mod cli;
 mod console;
+mod doctor;
 mod error;
 mod faults;
 mod image;
 mod node;
 mod pki;
 mod sm;
+mod text;
 mod tools;
+mod unit;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -64,6 +69,7 @@ use clap::Parser as _;
 use crate::cli::{Cli, Command};
 use crate::console::{Console, Exit};
 pub use crate::faults::{FAULT_POINTS, KEY_FILE_WRITTEN};
+use crate::unit::Verb;
 
 /// Runs one command. The first argument is the name of the program.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -78,6 +84,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn carry_out(cli: Cli, console: &mut Console) -> Exit {
     console.choose(cli.global.output, cli.global.color);
     let done = match cli.command {
+        Command::Status(status) => unit::run(Verb::Status(status), console),
+        Command::Get(get) => unit::run(Verb::Get(get), console),
+        Command::Describe(describe) => unit::run(Verb::Describe(describe), console),
+        Command::Explain(explain) => unit::run(Verb::Explain(explain), console),
+        Command::Apply(apply) => unit::run(Verb::Apply(apply), console),
+        Command::Diff(diff) => unit::run(Verb::Diff(diff), console),
+        Command::Rollback(rollback) => unit::run(Verb::Rollback(rollback), console),
+        Command::Logs(logs) => unit::run(Verb::Logs(logs), console),
+        Command::Events(events) => unit::run(Verb::Events(events), console),
+        Command::Top(top) => unit::run(Verb::Top(top), console),
+        Command::Doctor(doctor) => doctor::run(&doctor, console),
         Command::Pki(command) => pki::run(command, console),
         Command::Node(command) => node::run(command, console),
         Command::Image(command) => image::run(command, console),

@@ -1,4 +1,4 @@
-//! `muster node`: nodes, through an identity manager.
+//! `muster node`: nodes, through an identity manager and, where it is about work, the Communication Manager.
 
 mod change;
 mod client;
@@ -104,6 +104,11 @@ pub(crate) fn run(command: Node, console: &mut Console) -> Result<(), CommandErr
             Node::Deprovision(deprovision) => change::deprovision(&deprovision, console).await,
             Node::Pause(pause) => change::pause(&pause, console).await,
             Node::Resume(resume) => change::resume(&resume, console).await,
+            Node::Drain(drain) => {
+                let unit = crate::unit::connect(&drain.connection).await?;
+                crate::unit::node::drain(&unit, &drain.node.to_string(), drain.dry_run, console)
+                    .await
+            }
         }
     })
 }

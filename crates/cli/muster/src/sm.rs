@@ -80,7 +80,7 @@ pub(crate) fn run(command: Sm, console: &mut Console) -> Result<(), CommandError
 }
 
 /// Where the other programs are: as installed, or as built.
-fn programs() -> PathBuf {
+pub(crate) fn programs() -> PathBuf {
     let installed = PathBuf::from("/usr/lib/muster");
     let Some(own) = std::env::current_exe().ok() else {
         return installed;

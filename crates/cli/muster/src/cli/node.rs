@@ -7,6 +7,7 @@ use muster_api::domain::NodeId;
 use muster_config::Duration;
 
 use super::pki::{Authority, Names};
+use super::unit;
 
 /// Nodes, through the identity manager of the Main Node or of the node itself.
 #[derive(Debug, Subcommand)]
@@ -24,10 +25,16 @@ pub(crate) enum Node {
     Renew(Renew),
     /// Take a node out of the system: its keys and certificates are deleted
     Deprovision(Deprovision),
-    /// Let a node take no work for now
+    /// Let nodes keep what they run and take no new work for now
+    ///
+    /// With --unit the Communication Manager is asked, else the identity manager.
     Pause(Change),
-    /// Let a paused node take work again
+    /// Let paused nodes take work again, and bring them up to date
+    ///
+    /// With --unit the Communication Manager is asked, else the identity manager.
     Resume(Change),
+    /// Move away from a node what can be moved, and pause it
+    Drain(Drain),
 }
 
 /// How to reach the identity manager.
@@ -185,7 +192,28 @@ pub(crate) struct Deprovision {
 pub(crate) struct Change {
     #[command(flatten)]
     pub(crate) connection: Connection,
+    /// The Unit: the socket of its Communication Manager, or https://HOST:PORT.
+    #[arg(
+        long,
+        value_name = "SOCKET|URL",
+        env = "MUSTER_UNIT",
+        conflicts_with = "insecure"
+    )]
+    pub(crate) unit: Option<String>,
     /// Nodes.
     #[arg(required = true, value_name = "NODE")]
     pub(crate) nodes: Vec<NodeId>,
+}
+
+/// `muster node drain`
+#[derive(Debug, Args)]
+pub(crate) struct Drain {
+    /// The node.
+    #[arg(value_name = "NODE")]
+    pub(crate) node: NodeId,
+    /// Only show what would move, and where to.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) connection: unit::Connection,
 }

@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use super::NodeCommandError;
 use super::member::{cert_node, password};
-use crate::cli::node as cli;
+use crate::cli::{node as cli, unit as unit_cli};
 use crate::console::{Answer, Console, Table};
 use crate::error::CommandError;
 use crate::pki::{self, PkiCommandError};
+use crate::unit;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -72,10 +73,7 @@ pub(super) async fn pause(
     command: &cli::Change,
     console: &mut Console,
 ) -> Result<(), CommandError> {
-    let iam = super::connect(&command.connection).await?;
-    for node in &command.nodes {
-        iam.pause_node(node).await.map_err(NodeCommandError::Call)?;
-    }
+    set_paused(command, true).await?;
     say(command, "paused", console)
 }
 
@@ -83,13 +81,36 @@ pub(super) async fn resume(
     command: &cli::Change,
     console: &mut Console,
 ) -> Result<(), CommandError> {
-    let iam = super::connect(&command.connection).await?;
-    for node in &command.nodes {
-        iam.resume_node(node)
-            .await
-            .map_err(NodeCommandError::Call)?;
-    }
+    set_paused(command, false).await?;
     say(command, "provisioned", console)
+}
+
+/// Asks the Communication Manager if one is named, else the identity manager.
+async fn set_paused(command: &cli::Change, paused: bool) -> Result<(), CommandError> {
+    let connection = &command.connection;
+    if command.unit.is_some() {
+        let way = unit_cli::Connection {
+            unit: command.unit.clone(),
+            ca: connection.ca.clone(),
+            cert: connection.cert.clone(),
+            key: connection.key.clone(),
+            crl: connection.crl.clone(),
+        };
+        let unit = unit::connect(&way).await?;
+        for node in &command.nodes {
+            unit::node::set_paused(&unit, &node.to_string(), paused).await?;
+        }
+        return Ok(());
+    }
+    let iam = super::connect(connection).await?;
+    for node in &command.nodes {
+        let done = match paused {
+            true => iam.pause_node(node).await,
+            false => iam.resume_node(node).await,
+        };
+        done.map_err(NodeCommandError::Call)?;
+    }
+    Ok(())
 }
 
 fn say(

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::NodeCommandError;
 use crate::console::{Answer, Console, Table};
 use crate::error::CommandError;
+use crate::text::{shown, size};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -105,28 +106,6 @@ impl From<wire::PartitionInfo> for Partition {
     }
 }
 
-/// Sizes as people say them.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut unit = 0;
-    let mut whole = bytes;
-    let mut rest = 0;
-    while whole >= 1024 && unit + 1 < UNITS.len() {
-        rest = whole % 1024;
-        whole /= 1024;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{bytes} B"),
-        _ => format!("{whole}.{} {}", rest * 10 / 1024, UNITS[unit]),
-    }
-}
-
-/// Foreign text on a terminal.
-fn shown(text: &str) -> String {
-    text.escape_debug().to_string()
-}
-
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Nodes(Vec<NodeFacts>);
@@ -221,22 +200,4 @@ pub(super) async fn show(
     let info = info.map_err(NodeCommandError::Call)?;
     console.answer(&NodeFacts::from(wire::NodeInfo::from(info)))?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_one_digit_after_the_point() {
-        for (bytes, text) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1536, "1.5 KiB"),
-            (8 << 30, "8.0 GiB"),
-            (u64::MAX, "16777215.9 TiB"),
-        ] {
-            assert_eq!(size(bytes), text);
-        }
-    }
 }
