@@ -1,7 +1,8 @@
 //! The one in force, and how it becomes another one.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use muster_api::domain::{AosCode, AosError, NodeConfigState, NodeConfigStatus, NodeId, NodeType};
@@ -10,7 +11,7 @@ use muster_fault::hit;
 use muster_smcontroller::NodeConfigs;
 use muster_telemetry::ErrorChain;
 use semver::Version;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 
 use crate::document::{InvalidUnitConfig, UnitConfig};
 use crate::fault::{CHECKED, WRITTEN};
@@ -48,7 +49,7 @@ pub enum RefuseUnitConfig {
         current: Version,
     },
     /// Nodes do not take it.
-    #[error("unit configuration {version} is refused by {}", listed(refusals))]
+    #[error("unit configuration {version} is refused by {}", listed(refusals.iter().map(|(node, error)| (node, error))))]
     Nodes {
         /// Its version.
         version: Version,
@@ -65,9 +66,9 @@ pub enum RefuseUnitConfig {
     },
 }
 
-fn listed(refusals: &[(NodeId, AosError)]) -> String {
-    let each = refusals.iter();
-    let each: Vec<String> = each
+fn listed<'a>(refusals: impl IntoIterator<Item = (&'a NodeId, &'a AosError)>) -> String {
+    let each: Vec<String> = refusals
+        .into_iter()
         .map(|(node, error)| format!("{node}: {error}"))
         .collect();
     each.join("; ")
@@ -96,10 +97,43 @@ struct Inner {
     limits: Limits,
     nodes: Arc<dyn NodeConfigs>,
     /// Held during an update.
-    turn: Mutex<()>,
+    turn: tokio::sync::Mutex<()>,
     current: watch::Sender<Option<Arc<UnitConfig>>>,
     /// What is wrong with what is in force.
-    fault: watch::Sender<Option<AosError>>,
+    fault: Mutex<Fault>,
+}
+
+/// What is wrong with what is in force.
+#[derive(Debug)]
+enum Fault {
+    /// The file holds none.
+    Unreadable(AosError),
+    /// Nodes that have not taken it; usually none.
+    NotSet(BTreeMap<NodeId, AosError>),
+}
+
+impl Fault {
+    fn told(&self) -> Option<AosError> {
+        match self {
+            Self::Unreadable(error) => Some(error.clone()),
+            Self::NotSet(nodes) if nodes.is_empty() => None,
+            Self::NotSet(nodes) => {
+                let text = format!("not set on {}", listed(nodes));
+                Some(AosError::new(AosCode::Failed, text))
+            }
+        }
+    }
+
+    /// A node has taken what is in force, or has not.
+    fn answered(&mut self, node: &NodeId, error: Option<AosError>) {
+        let Self::NotSet(nodes) = self else {
+            return;
+        };
+        match error {
+            Some(error) => nodes.insert(node.clone(), error),
+            None => nodes.remove(node),
+        };
+    }
 }
 
 impl UnitConfigManager {
@@ -110,13 +144,13 @@ impl UnitConfigManager {
         nodes: Arc<dyn NodeConfigs>,
     ) -> Result<Self, KeepFileError> {
         let path = path.into();
-        let (mut current, mut fault) = (None, None);
+        let (mut current, mut fault) = (None, Fault::NotSet(BTreeMap::new()));
         if let Some(bytes) = file::read(&path)? {
             match UnitConfig::read(&bytes, &limits) {
                 Ok(config) => current = Some(Arc::new(config)),
                 Err(invalid) => {
                     tracing::error!(file = %path.display(), error = %invalid, "the unit configuration cannot be read");
-                    fault = Some(RefuseUnitConfig::Invalid(invalid).fault());
+                    fault = Fault::Unreadable(RefuseUnitConfig::Invalid(invalid).fault());
                 }
             }
         }
@@ -124,9 +158,9 @@ impl UnitConfigManager {
             path,
             limits,
             nodes,
-            turn: Mutex::new(()),
+            turn: tokio::sync::Mutex::new(()),
             current: watch::Sender::new(current),
-            fault: watch::Sender::new(fault),
+            fault: Mutex::new(fault),
         })))
     }
 
@@ -137,7 +171,7 @@ impl UnitConfigManager {
 
     /// What is told about it.
     pub fn status(&self) -> UnitConfigStatus {
-        let (current, error) = (self.0.current.borrow(), self.0.fault.borrow().clone());
+        let (current, error) = (self.0.current.borrow(), self.fault().told());
         let version = current.as_ref().map(|it| it.version.to_string());
         UnitConfigStatus {
             state: match (&version, &error) {
@@ -188,16 +222,12 @@ impl UnitConfigManager {
         let set = nodes
             .iter()
             .map(|(node, kind)| self.set(&config, node, kind));
-        let failed: Vec<(NodeId, AosError)> = join_all(set).await.into_iter().flatten().collect();
-        let fault = (!failed.is_empty()).then(|| {
-            let text = format!("not set on {}", listed(&failed));
-            AosError::new(AosCode::Failed, text)
-        });
-        self.0.fault.send_replace(fault);
+        let failed = join_all(set).await.into_iter().flatten().collect();
+        *self.fault() = Fault::NotSet(failed);
         Ok(())
     }
 
-    /// Brings a node up to date. Its answer counts as long as it is the only one that is missing.
+    /// Brings a node up to date.
     pub async fn node_connected(&self, node: &NodeId, node_type: &NodeType) {
         let _turn = self.0.turn.lock().await;
         let current = self.0.current.borrow().clone();
@@ -205,21 +235,26 @@ impl UnitConfigManager {
             return;
         };
         match self.0.nodes.node_config_status(node).await {
-            Ok(status) if up_to_date(&status, &config.version) => {}
-            Ok(_) => {
-                if let Some((node, error)) = self.set(&config, node, node_type).await {
+            Ok(status) => {
+                let is_set = up_to_date(&status, &config.version);
+                let refusal = match is_set {
+                    true => None,
+                    false => self.set(&config, node, node_type).await,
+                };
+                let error = refusal.map(|(_, error)| error);
+                if let Some(error) = &error {
                     tracing::error!(%node, %error, "a node does not take its configuration");
-                    let text = format!("not set on {node}: {error}");
-                    let fault = AosError::new(AosCode::Failed, text);
-                    self.0.fault.send_replace(Some(fault));
-                } else {
-                    self.0.fault.send_replace(None);
                 }
+                self.fault().answered(node, error);
             }
             Err(error) => {
                 tracing::warn!(%node, error = %ErrorChain(&error), "cannot ask a node for its configuration");
             }
         }
+    }
+
+    fn fault(&self) -> MutexGuard<'_, Fault> {
+        self.0.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn checked(

@@ -205,6 +205,25 @@ async fn who_fails_to_set_it_is_named_and_gets_it_again() {
 }
 
 #[tokio::test]
+async fn a_node_that_takes_it_later_does_not_hide_another_that_does_not() {
+    let rig = Rig::new();
+    for node in ["a", "b"] {
+        rig.nodes.set(node, |it| it.refuses_set = true);
+    }
+    rig.update("1.0.0").await.unwrap();
+    rig.nodes.set("a", |it| it.refuses_set = false);
+    let (node, kind) = &rig.members[0];
+    rig.manager.node_connected(node, kind).await;
+    let told = rig.manager.status().error.unwrap().message;
+    assert!(told.contains("b: ") && !told.contains("a: "), "{told}");
+    // It has it by another way, as by hand.
+    rig.nodes.set("b", |it| it.installed = "1.0.0".to_owned());
+    let (node, kind) = &rig.members[1];
+    rig.manager.node_connected(node, kind).await;
+    assert_eq!(rig.manager.status().state, NodeConfigState::Installed);
+}
+
+#[tokio::test]
 async fn a_file_that_cannot_be_read_is_told_and_replaced() {
     let rig = Rig::new();
     std::fs::write(rig.folder.path().join("unit-config.json"), "{").unwrap();
