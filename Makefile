@@ -50,6 +50,14 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60)
 soak: setup ## long rounds: power cuts, kill matrices, link chaos
 	$(STRICT) MUSTER_SOAK=1 scripts/soak
 
+.PHONY: up
+up: ## a Unit on this machine: two nodes and a demo (installs what is missing, builds, starts)
+	@scripts/up
+
+.PHONY: down
+down: ## take that Unit away again, with everything of it
+	@scripts/down
+
 .PHONY: install
 install: ## build and install Muster (DESTDIR is honoured)
 	scripts/install

@@ -6,6 +6,7 @@ pub(crate) mod node;
 pub(crate) mod pki;
 pub(crate) mod sm;
 pub(crate) mod unit;
+pub(crate) mod up;
 
 use std::path::PathBuf;
 
@@ -88,6 +89,14 @@ pub(crate) enum When {
 /// The families of commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Bring up a Unit on this machine to try Muster out: two nodes and a demo
+    ///
+    /// Doing it again starts what has died and leaves alone what runs.
+    #[command(after_help = EXIT_CODES)]
+    Up(up::Up),
+    /// Take away what `up` made, with everything of it
+    #[command(after_help = EXIT_CODES)]
+    Down(up::Down),
     /// The Unit in a few lines
     #[command(after_help = EXIT_CODES)]
     Status(unit::Status),

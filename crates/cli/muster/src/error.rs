@@ -8,6 +8,7 @@ use crate::pki::PkiCommandError;
 use crate::sm::SmCommandError;
 use crate::tools::ToolError;
 use crate::unit::UnitCommandError;
+use crate::up::UpCommandError;
 
 /// Why a command was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,8 @@ pub(crate) enum CommandError {
     Sm(#[from] SmCommandError),
     #[error(transparent)]
     Unit(#[from] UnitCommandError),
+    #[error(transparent)]
+    Up(#[from] UpCommandError),
     #[error(transparent)]
     Doctor(#[from] NotWellError),
     #[error(transparent)]
@@ -38,6 +41,7 @@ impl CommandError {
             Self::Image(error) => error.exit(),
             Self::Sm(error) => error.exit(),
             Self::Unit(error) => error.exit(),
+            Self::Up(error) => error.exit(),
             Self::Doctor(_) | Self::Tool(_) | Self::Output(_) => Exit::Failed,
         }
     }

@@ -11,6 +11,7 @@
 //! | `muster pki` | a folder ([`muster_pki`]) | the certificate authority of a system without a cloud |
 //! | `muster node` | `muster-iam`, by unix socket or mutual TLS | nodes: provision, renew, pause, resume, deprovision, look; drain asks `muster-cm` |
 //! | `muster image` | files, and an OCI registry ([`muster_image`]) | images: build, inspect, validate, push, pull |
+//! | `muster up`, `muster down` | whatever this machine has ([`muster_up`]) | a Unit with a demo, to try Muster out |
 //! | `muster sm` | images and a private init ([`muster_sm::standalone`]) | one node without a controller, from a file |
 //! | `muster completions`, `muster man` | nobody | what packages install |
 //!
@@ -60,6 +61,7 @@ mod sm;
 mod text;
 mod tools;
 mod unit;
+mod up;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -99,6 +101,8 @@ fn carry_out(cli: Cli, console: &mut Console) -> Exit {
         Command::Node(command) => node::run(command, console),
         Command::Image(command) => image::run(command, console),
         Command::Sm(command) => sm::run(command, console),
+        Command::Up(command) => up::up(&command, console),
+        Command::Down(command) => up::down(&command, console),
         Command::Completions(completions) => tools::completions(completions.shell, console),
         Command::Man(man) => tools::man(man.folder.as_deref(), console),
     };

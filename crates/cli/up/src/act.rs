@@ -49,18 +49,20 @@ pub struct Outcome {
 ///
 /// # Errors
 /// With the step that failed. What was made stays, for another [`up`] or for [`down`](crate::down).
-pub fn up(settings: &Settings, tell: &mut (dyn Tell + Send)) -> Result<Outcome, UpError> {
+pub fn up(settings: &Settings, tell: &mut dyn Tell) -> Result<Outcome, UpError> {
     let layout = Layout::new(&settings.dir, &settings.run).map_err(UpError::Layout)?;
     let missing = needs::missing(settings);
     if !missing.is_empty() {
         return Err(UpError::Missing { missing });
     }
+    // What is not there now was made for the Unit and goes with it.
+    let before = Before::look(&layout);
     make_folder(&layout.dir)?;
     let Some(_lock) = Lock::take(&layout.dir)? else {
         let path = layout.dir;
         return Err(UpError::Busy { path });
     };
-    let record = record(&layout, settings)?;
+    let record = record(&layout, settings, before)?;
     tell.step("making the certificate authority and the demo's images");
     let system = authority(&layout)?;
     images::make(&layout, &settings.programs)?;
@@ -87,7 +89,7 @@ fn make_folder(path: &Path) -> Result<(), FileError> {
 }
 
 /// The folder's record, or a new one if the folder is new.
-fn record(layout: &Layout, settings: &Settings) -> Result<Record, UpError> {
+fn record(layout: &Layout, settings: &Settings, before: Before) -> Result<Record, UpError> {
     if let Some(record) = Record::load(layout)? {
         make_folder(&layout.run)?;
         return Ok(record);
@@ -101,7 +103,6 @@ fn record(layout: &Layout, settings: &Settings) -> Result<Record, UpError> {
     if UnixStream::connect(&socket).is_ok() {
         return Err(UpError::OtherUnit { socket });
     }
-    let before = Before::look(&layout.run);
     let record = match settings.shape {
         Shape::TwoNodes => Record {
             subnet: Some(subnet(layout)?),
@@ -208,7 +209,7 @@ impl<'a> Nodes<'a> {
     }
 
     /// Starts the nodes whose init does not answer, in a clean place.
-    fn start(&self, tell: &mut (dyn Tell + Send)) -> Result<Vec<&'static str>, UpError> {
+    fn start(&self, tell: &mut dyn Tell) -> Result<Vec<&'static str>, UpError> {
         let trees = match self.record.shape() {
             Shape::TwoNodes => Trees::find(),
             Shape::OneUser => Trees::default(),
@@ -258,7 +259,7 @@ impl<'a> Nodes<'a> {
     }
 
     /// Makes members of those that are none, all at the same time.
-    fn provision(&self, tell: &mut (dyn Tell + Send)) -> Result<(), UpError> {
+    fn provision(&self, tell: &mut dyn Tell) -> Result<(), UpError> {
         let others = self.places.iter().filter(|it| !is_provisioned(it));
         let others: Vec<&NodePlace> = others.collect();
         if !others.is_empty() {
@@ -318,7 +319,7 @@ fn follow(
     layout: &Layout,
     wish: &Wish,
     settings: &Settings,
-    tell: &mut (dyn Tell + Send),
+    tell: &mut dyn Tell,
 ) -> Result<Picture, UpError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

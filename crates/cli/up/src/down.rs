@@ -27,7 +27,7 @@ pub enum Down {
 ///
 /// # Errors
 /// With what could not be removed; everything before it is gone, and the record stays, so that another try goes on from there.
-pub fn down(dir: &Path, run: &Path, tell: &mut (dyn Tell + Send)) -> Result<Down, DownError> {
+pub fn down(dir: &Path, run: &Path, tell: &mut dyn Tell) -> Result<Down, DownError> {
     let layout = Layout::new(dir, run).map_err(DownError::Layout)?;
     if !layout.dir.exists() {
         return Ok(Down::NothingThere);
@@ -98,9 +98,6 @@ fn network(layout: &Layout, record: &Record) -> Result<(), DownError> {
 /// The record goes last.
 fn folders(layout: &Layout, record: &Record) -> Result<(), DownError> {
     remove_file(&layout.control_socket())?;
-    if !record.before.has_run {
-        remove_empty(&layout.run)?;
-    }
     let entries = fs::read_dir(&layout.dir).map_err(FileError::of("read", &layout.dir))?;
     for entry in entries {
         let path = entry.map_err(FileError::of("read", &layout.dir))?.path();
@@ -114,6 +111,9 @@ fn folders(layout: &Layout, record: &Record) -> Result<(), DownError> {
     }
     remove_file(&layout.record())?;
     fs::remove_dir(&layout.dir).map_err(FileError::of("remove", &layout.dir))?;
+    for folder in &record.before.made_folders {
+        remove_empty(folder)?;
+    }
     Ok(())
 }
 

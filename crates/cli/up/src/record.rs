@@ -57,8 +57,8 @@ pub(crate) struct Before {
     pub(crate) files: BTreeSet<PathBuf>,
     /// Links.
     pub(crate) links: BTreeSet<String>,
-    /// Whether the folder for sockets was there.
-    pub(crate) has_run: bool,
+    /// Folders that were made to have somewhere to be, the innermost first.
+    pub(crate) made_folders: Vec<PathBuf>,
 }
 
 impl Record {
@@ -99,15 +99,15 @@ impl Record {
 }
 
 impl Before {
-    /// Looks at the machine.
-    pub(crate) fn look(run: &Path) -> Self {
+    /// Looks at the machine, before anything is made.
+    pub(crate) fn look(layout: &Layout) -> Self {
         let shared = PathBuf::from(muster_firewall::LOCK_FILE);
         Self {
             forwarding: fs::read_to_string(FORWARDING).ok(),
             has_rules: has_rules(),
             files: [shared].into_iter().filter(|it| it.exists()).collect(),
             links: links(),
-            has_run: run.exists(),
+            made_folders: missing_folders(&layout.run, &layout.dir),
         }
     }
 
@@ -122,6 +122,18 @@ impl Before {
         }
         fs::write(path, before).map_err(FileError::of("write", path))
     }
+}
+
+/// Folders above the state's that are not there, and all on the way to the sockets', the innermost first.
+fn missing_folders(run: &Path, dir: &Path) -> Vec<PathBuf> {
+    let is_missing = |path: &&Path| !path.exists();
+    let of_run = run.ancestors().take_while(is_missing);
+    let of_dir = dir.ancestors().skip(1).take_while(is_missing);
+    let mut missing: Vec<PathBuf> = of_run.chain(of_dir).map(Path::to_owned).collect();
+    missing.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
+    missing.dedup();
+    missing.retain(|path| path != dir);
+    missing
 }
 
 /// Whether the packet filter has a table of Muster's.
@@ -185,12 +197,22 @@ mod tests {
         let record = Record {
             subnet: Some(7),
             ports: USUAL_PORTS,
-            before: Before::look(&layout.run),
+            before: Before::look(&layout),
         };
         record.save(&layout).unwrap();
         assert_eq!(Record::load(&layout).unwrap(), Some(record));
         fs::write(layout.record(), "{").unwrap();
         assert!(Record::load(&layout).is_err());
+    }
+
+    #[test]
+    fn folders_that_are_made_are_remembered_the_innermost_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let missing = missing_folders(&at("a/b/demo/run"), &at("a/b/demo"));
+        assert_eq!(missing, [at("a/b/demo/run"), at("a/b"), at("a")]);
+        let missing = missing_folders(&at("r/s"), &at("d"));
+        assert_eq!(missing, [at("r/s"), at("r")]);
     }
 
     #[test]

@@ -142,11 +142,13 @@ impl Unit {
 
     /// Waits until it answers.
     pub(crate) async fn wait(&mut self, deadline: Instant) -> Result<(), UnitError> {
+        let mut last = Status::deadline_exceeded("no answer in time");
         loop {
             let asked = timeout_at(deadline, self.client.get_overview(GetOverviewRequest {})).await;
-            match asked.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time"))) {
+            match asked.unwrap_or_else(|_| Err(last.clone())) {
                 Ok(_) => return Ok(()),
                 Err(status) if status.code() == Code::Unavailable && Instant::now() < deadline => {
+                    last = status;
                     sleep(AGAIN).await;
                 }
                 Err(status) => {
@@ -182,7 +184,7 @@ impl Unit {
         &mut self,
         wanted: usize,
         deadline: Instant,
-        news: &mut (dyn FnMut(&Picture) + Send),
+        news: &mut dyn FnMut(&Picture),
     ) -> Result<Picture, UnitError> {
         loop {
             let mut picture = Picture::default();
@@ -204,7 +206,7 @@ impl Unit {
         picture: &mut Picture,
         wanted: usize,
         deadline: Instant,
-        news: &mut (dyn FnMut(&Picture) + Send),
+        news: &mut dyn FnMut(&Picture),
     ) -> Result<bool, Status> {
         let kinds = [Kind::Nodes, Kind::Instances].map(Into::into).to_vec();
         let mut events = self

@@ -1,0 +1,280 @@
+//! `muster up` and `muster down`: a Unit on this machine, to try Muster out.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use muster_up::{
+    Down, DownError, InstanceRow, Outcome, Picture, Settings, Shape, Tell, UnitError, UpError,
+};
+use serde::Serialize;
+
+use crate::cli::Output;
+use crate::cli::up as cli;
+use crate::console::{Answer, Console, Exit, Table};
+use crate::error::CommandError;
+use crate::sm;
+
+/// Where tools look for the Unit by themselves.
+const USUAL_SOCKET: &str = "/run/muster/cm.sock";
+/// The port of the demo's web service.
+const WEB_PORT: u16 = 8080;
+
+/// Why the Unit is not up, or not gone.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UpCommandError {
+    #[error("the Unit is not up")]
+    Up(#[source] Box<UpError>),
+    #[error("the Unit is not gone")]
+    Down(#[source] Box<DownError>),
+    #[error("cannot find out which program this is")]
+    Own(#[source] std::io::Error),
+}
+
+impl UpCommandError {
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Up(error) => match **error {
+                UpError::Layout(_) | UpError::Desired { .. } => Exit::Usage,
+                UpError::Busy { .. } | UpError::OtherUnit { .. } | UpError::Foreign { .. } => {
+                    Exit::Refused
+                }
+                UpError::Missing { .. } => Exit::NotFound,
+                UpError::Unit(UnitError::Silent { .. }) => Exit::Unreachable,
+                _ => Exit::Failed,
+            },
+            Self::Down(error) => match **error {
+                DownError::Layout(_) => Exit::Usage,
+                DownError::Busy { .. } | DownError::Foreign { .. } | DownError::NotRoot => {
+                    Exit::Refused
+                }
+                _ => Exit::Failed,
+            },
+            Self::Own(_) => Exit::Failed,
+        }
+    }
+}
+
+/// How an instance of the demo is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row<'a> {
+    instance: &'a str,
+    version: &'a str,
+    node: &'a str,
+    state: &'a str,
+    address: &'a str,
+    error: &'a str,
+}
+
+impl<'a> From<&'a InstanceRow> for Row<'a> {
+    fn from(row: &'a InstanceRow) -> Self {
+        Self {
+            instance: &row.name,
+            version: &row.version,
+            node: &row.node,
+            state: &row.state,
+            address: &row.address,
+            error: &row.error,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Rows<'a>(Vec<Row<'a>>);
+
+impl<'a> Rows<'a> {
+    fn of(picture: &'a Picture) -> Self {
+        Self(picture.instances.values().map(Row::from).collect())
+    }
+}
+
+impl Answer for Rows<'_> {
+    fn table(&self) -> Table {
+        let row = |it: &Row<'_>| {
+            [
+                it.instance,
+                it.version,
+                it.node,
+                it.state,
+                it.address,
+                it.error,
+            ]
+            .map(str::to_owned)
+        };
+        Table::list(
+            &["INSTANCE", "VERSION", "NODE", "STATE", "ADDRESS", "ERROR"],
+            self.0.iter().map(|it| row(it).to_vec()).collect(),
+        )
+    }
+}
+
+/// Tells steps as remarks, and how instances are as a table that stays in its place on a terminal.
+struct Live<'a> {
+    console: &'a mut Console,
+    /// Lines of the table that is on the terminal.
+    drawn: usize,
+    /// What was told last, where there is no terminal.
+    told: Picture,
+}
+
+impl Tell for Live<'_> {
+    fn step(&mut self, text: &str) {
+        self.console.note(format_args!("muster: {text}"));
+    }
+
+    fn picture(&mut self, picture: &Picture) {
+        if !is_for_people(self.console) {
+            return;
+        }
+        if !self.console.is_terminal() {
+            for (name, row) in &picture.instances {
+                if self.told.instances.get(name) != Some(row) {
+                    let line = format!("muster: {name} {} {} {}", row.node, row.state, row.error);
+                    self.console.note(line.trim_end());
+                }
+            }
+            self.told = picture.clone();
+            return;
+        }
+        // Whoever closed the output hears of it when the command ends.
+        if self.drawn > 0 {
+            let _ = self.console.print(&format!("\x1b[{}A\x1b[J", self.drawn));
+        }
+        let _ = self.console.answer(&Rows::of(picture));
+        let _ = self.console.flush();
+        self.drawn = picture.instances.len() + 1;
+    }
+}
+
+/// Programs are given the answer and nothing else.
+fn is_for_people(console: &Console) -> bool {
+    matches!(console.output(), Output::Table | Output::Wide)
+}
+
+/// Brings it up.
+pub(crate) fn up(command: &cli::Up, console: &mut Console) -> Result<(), CommandError> {
+    let (dir, run) = Settings::resolve(command.place.dir.as_deref(), command.place.run.as_deref());
+    let shape = Settings::usual_shape();
+    if shape == Shape::OneUser {
+        console.note(
+            "muster: without root there are no containers, no networks and no second node: one node runs the demo's \
+             programs natively, as you; try `sudo muster up` for all of it",
+        );
+    }
+    let settings = Settings {
+        dir,
+        run,
+        programs: command.programs.clone().unwrap_or_else(sm::programs),
+        muster: env::current_exe().map_err(UpCommandError::Own)?,
+        shape,
+        patience: command.timeout.get(),
+    };
+    let mut live = Live {
+        console,
+        drawn: 0,
+        told: Picture::default(),
+    };
+    let done = muster_up::up(&settings, &mut live);
+    let is_drawn = live.drawn > 0;
+    let outcome = done.map_err(|error| UpCommandError::Up(Box::new(error)))?;
+    if !is_drawn {
+        console.answer(&Rows::of(&outcome.picture))?;
+    }
+    if is_for_people(console) {
+        console.print(&next_steps(&outcome, &settings))?;
+    }
+    Ok(())
+}
+
+/// Takes it away.
+pub(crate) fn down(command: &cli::Down, console: &mut Console) -> Result<(), CommandError> {
+    let (dir, run) = Settings::resolve(command.place.dir.as_deref(), command.place.run.as_deref());
+    let mut live = Live {
+        console,
+        drawn: 0,
+        told: Picture::default(),
+    };
+    let done = muster_up::down(&dir, &run, &mut live);
+    let found = done.map_err(|error| UpCommandError::Down(Box::new(error)))?;
+    console.note(match found {
+        Down::Removed => "muster: the Unit is gone, and everything of it".to_owned(),
+        Down::NothingThere => format!("muster: there is no Unit in {}", dir.display()),
+    });
+    Ok(())
+}
+
+/// Whether a shell finds the program by its name.
+fn is_in_path(program: &Path) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join("muster") == program)
+}
+
+/// What to try.
+fn next_steps(outcome: &Outcome, settings: &Settings) -> String {
+    let mut text = String::from("\nThe Unit is up. To try:\n");
+    let mut line = |command: &str, what: &str| {
+        let command = format!("  {command}");
+        text.push_str(
+            match what {
+                "" => command.clone(),
+                _ => format!("{command:58} # {what}"),
+            }
+            .as_str(),
+        );
+        text.push('\n');
+    };
+    if !is_in_path(&settings.muster)
+        && let Some(folder) = settings.muster.parent()
+    {
+        line(&format!("export PATH={}:$PATH", folder.display()), "");
+    }
+    if outcome.control_socket != Path::new(USUAL_SOCKET) {
+        line(
+            &format!("export MUSTER_UNIT={}", outcome.control_socket.display()),
+            "",
+        );
+    }
+    line("muster get instances", "what runs, and where");
+    let web = outcome
+        .picture
+        .instances
+        .values()
+        .find(|it| it.name.starts_with("web/"));
+    if let Some(web) = web.filter(|it| !it.address.is_empty()) {
+        line(
+            &format!("curl http://{}:{WEB_PORT}/", web.address),
+            "the web service",
+        );
+    }
+    line("muster logs worker -f", "what the worker hears");
+    line("muster explain web/demo/0", "why it is where it is");
+    line("muster top", "what all of it uses");
+    let desired: PathBuf = outcome.desired.clone();
+    line(
+        &format!("${{EDITOR:-vi}} {}", desired.display()),
+        "change what shall run",
+    );
+    line(
+        &format!("muster apply --wait {}", desired.display()),
+        "and make it so",
+    );
+    line(
+        "pkill -9 muster-sm",
+        "nothing that runs is touched, and it comes back",
+    );
+    let place = match is_usual(settings) {
+        true => String::new(),
+        false => format!(
+            " --dir {} --run {}",
+            settings.dir.display(),
+            settings.run.display()
+        ),
+    };
+    line(&format!("muster down{place}"), "take all of it away");
+    text
+}
+
+fn is_usual(settings: &Settings) -> bool {
+    Settings::resolve(None, None) == (settings.dir.clone(), settings.run.clone())
+}
