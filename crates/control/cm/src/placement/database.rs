@@ -1,0 +1,106 @@
+//! What plans have given out, on disk before it is acted upon.
+
+use std::collections::BTreeMap;
+
+use muster_api::common::v2 as common;
+use muster_api::domain::InstanceIdent;
+use muster_store::rusqlite::OptionalExtension as _;
+use muster_store::{Migration, Schema, Step, Store, StoreError};
+use prost::Message as _;
+
+use super::plan::Books;
+
+/// The table of what plans have given out.
+pub(crate) static SCHEMA: Schema = Schema::new(
+    "cm-placement",
+    &[Migration {
+        number: 1,
+        name: "what plans have given out",
+        step: Step::Sql(
+            "CREATE TABLE cm_books (
+                 only INTEGER PRIMARY KEY CHECK (only = 1),
+                 ledger TEXT NOT NULL,
+                 allocations TEXT NOT NULL
+             ) STRICT;
+             CREATE TABLE cm_retired (instance BLOB PRIMARY KEY, since INTEGER NOT NULL) STRICT",
+        ),
+    }],
+);
+
+/// Why what was given out is not known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadBooksError {
+    /// The database fails.
+    #[error("cannot read what plans have given out")]
+    Store(#[source] StoreError),
+    /// The text makes no sense: going on would give the same users and addresses to others.
+    #[error("cannot understand what plans have given out ({what})")]
+    Text {
+        /// Which part.
+        what: &'static str,
+        /// Where it breaks.
+        source: serde_json::Error,
+    },
+}
+
+/// Nothing was given out before the first plan.
+pub(super) async fn load(store: &Store) -> Result<Books, LoadBooksError> {
+    let rows = store.read(|db| {
+        let sql = "SELECT ledger, allocations FROM cm_books";
+        let texts = db.query_row(sql, [], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        });
+        let texts = texts.optional()?;
+        let mut query = db.prepare("SELECT instance, since FROM cm_retired")?;
+        let retired = query.query_map([], |row| {
+            Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?))
+        })?;
+        let retired: Vec<(Vec<u8>, i64)> = retired.collect::<Result<_, _>>()?;
+        Ok((texts, retired))
+    });
+    let (texts, retired) = rows.await.map_err(LoadBooksError::Store)?;
+    let mut books = Books::default();
+    if let Some((ledger, allocations)) = texts {
+        let broken = |what| move |source| LoadBooksError::Text { what, source };
+        books.ledger = serde_json::from_str(&ledger).map_err(broken("users and groups"))?;
+        books.allocations = serde_json::from_str(&allocations).map_err(broken("networks"))?;
+    }
+    let retired = retired.into_iter().filter_map(|(instance, since)| {
+        let wire = common::InstanceIdent::decode(&*instance).ok()?;
+        Some((
+            InstanceIdent::try_from(wire).ok()?,
+            u64::try_from(since).ok()?,
+        ))
+    });
+    books.retired = retired.collect();
+    Ok(books)
+}
+
+/// All of it at once.
+pub(super) async fn save(store: &Store, books: &Books) -> Result<(), StoreError> {
+    let ledger = serde_json::to_string(&books.ledger).expect("a ledger is text");
+    let allocations = serde_json::to_string(&books.allocations).expect("allocations are text");
+    let retired = encoded(&books.retired);
+    let write = store.write(move |db| {
+        let sql = "INSERT OR REPLACE INTO cm_books VALUES (1, ?1, ?2)";
+        db.execute(sql, (&ledger, &allocations))?;
+        db.execute("DELETE FROM cm_retired", [])?;
+        let mut insert = db.prepare("INSERT INTO cm_retired VALUES (?1, ?2)")?;
+        for row in &retired {
+            insert.execute((&row.0, row.1))?;
+        }
+        Ok(())
+    });
+    write.await
+}
+
+fn encoded(retired: &BTreeMap<InstanceIdent, u64>) -> Vec<(Vec<u8>, i64)> {
+    let row = |(instance, since): (&InstanceIdent, &u64)| {
+        let wire = common::InstanceIdent::from(instance.clone());
+        (
+            wire.encode_to_vec(),
+            i64::try_from(*since).unwrap_or(i64::MAX),
+        )
+    };
+    retired.iter().map(row).collect()
+}
