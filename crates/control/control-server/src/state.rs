@@ -176,3 +176,41 @@ fn remove(index: &mut Index, node: &NodeId, ident: &InstanceIdent) {
         }
     }
 }
+
+#[cfg(test)]
+impl UnitState {
+    /// Everything that is counted along, counted anew.
+    fn check_counts(&self) {
+        use muster_api::domain::InstanceState::{Active, Failed};
+
+        let phase = |state| {
+            let phases = self.instances.after(None).map(|(_, record)| record.phase);
+            phases
+                .filter(|it| *it == instance::Phase::Told(state))
+                .count()
+        };
+        let tally = self.tally();
+        assert_eq!((tally.active, tally.failed), (phase(Active), phase(Failed)));
+        let connected = self.nodes.after(None).filter(|(_, node)| node.connected);
+        assert_eq!(tally.connected, connected.count());
+        let (mut placed, mut told) = (Index::new(), Index::new());
+        let mut attached: BTreeMap<&NetworkId, usize> = BTreeMap::new();
+        for (ident, record) in self.instances.after(None) {
+            assert!(!record.is_empty(), "{ident} is known for nothing");
+            if let Some(node) = record.place() {
+                insert(&mut placed, node, ident);
+            }
+            for by in &record.told {
+                insert(&mut told, &by.node, ident);
+            }
+            if let Some(network) = record.given_there().and_then(|it| it.network.as_ref()) {
+                *attached.entry(network).or_default() += 1;
+            }
+        }
+        assert_eq!((&self.placed, &self.told), (&placed, &told));
+        for (id, network) in self.networks.after(None) {
+            assert_eq!(network.instances, attached.remove(id).unwrap_or(0), "{id}");
+        }
+        assert!(attached.is_empty(), "{attached:?}");
+    }
+}

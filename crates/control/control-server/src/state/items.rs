@@ -1,5 +1,6 @@
 //! Items, and how updates go.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -59,23 +60,18 @@ fn changes<K: Ord + Clone, V: PartialEq + Clone>(
     let mut found = Vec::new();
     let (mut olds, mut news) = (old.iter().peekable(), new.iter().peekable());
     loop {
-        match (olds.peek(), news.peek()) {
+        let order = match (olds.peek(), news.peek()) {
             (None, None) => return found,
-            (Some((key, _)), other) if other.is_none_or(|(new, _)| new > key) => {
-                found.push(((*key).clone(), None));
-                olds.next();
-            }
-            (other, Some((key, value))) => {
-                let same = other.filter(|(old, _)| old == key);
-                if same.is_none_or(|(_, old)| old != value) {
-                    found.push(((*key).clone(), Some((*value).clone())));
-                }
-                if same.is_some() {
-                    olds.next();
-                }
-                news.next();
-            }
-            (Some(_), None) => unreachable!("the first of the arms above takes it"),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+        };
+        let old = olds.next_if(|_| order.is_le());
+        match (old, news.next_if(|_| order.is_ge())) {
+            (Some((_, old)), Some((_, new))) if old == new => {}
+            (_, Some((key, new))) => found.push((key.clone(), Some(new.clone()))),
+            (Some((key, _)), None) => found.push((key.clone(), None)),
+            (None, None) => {}
         }
     }
 }
