@@ -12,7 +12,7 @@ use http::{StatusCode, Uri};
 use muster_telemetry::ErrorChain;
 use muster_tls::{ClientTls, TlsIo};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self};
@@ -252,10 +252,5 @@ impl Driver {
             }
             waited_for
         });
-    }
-
-    fn next_deadline(&self, own: impl IntoIterator<Item = Option<Instant>>) -> Option<Instant> {
-        let all = [self.window.deadline(), self.reporter.deadline()];
-        own.into_iter().chain(all).flatten().min()
     }
 }

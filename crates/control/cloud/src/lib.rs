@@ -74,7 +74,7 @@ mod monitoring;
 mod reconnect;
 mod report;
 mod settings;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod thin;
 mod window;

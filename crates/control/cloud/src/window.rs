@@ -151,13 +151,14 @@ impl Window {
         }
     }
 
-    /// When there may be something to send that is not there now.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    /// When there may be something to send that cannot be sent now. What is due and has no place waits for a message in flight,
+    /// which has a time of its own.
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
         let times = self.flights.values().filter_map(|it| match it.stage {
             Stage::Waiting(since) => since,
             Stage::InFlight(until) => Some(until),
         });
-        times.min()
+        times.filter(|it| *it > now).min()
     }
 }
 

@@ -84,7 +84,7 @@ impl Driver {
             }
             self.fill(&mut here, now).await;
             let ready = !here.answers.is_empty() || self.window.next(now).is_some();
-            let wake = self.wake(&here);
+            let wake = self.wake(&here, now);
             let news = self.news.notified();
             tokio::select! {
                 end = &mut writer => return end,
@@ -143,24 +143,30 @@ impl Driver {
         here
     }
 
-    fn wake(&self, here: &Connection) -> Instant {
+    /// When to look again if nothing happens.
+    fn wake(&self, here: &Connection, now: Instant) -> Instant {
         let ping = match here.pinged {
             Some(since) => since + self.settings.io_timeout,
             None => here.heard + self.settings.ping_after,
         };
-        let due = |(waiting, at): (bool, Instant)| {
-            let possible = waiting && self.window.room() > 0;
-            possible.then_some(at)
-        };
-        let own = [
-            Some(ping),
-            here.store_again,
-            due(here.alerts),
-            due(here.monitoring),
+        // Without room nothing more can be on its way before an acknowledgement.
+        let taking = (self.window.room() > 0).then(|| {
+            let due = |(waiting, at): (bool, Instant)| waiting.then_some(at);
+            let again = here.store_again.unwrap_or(now);
+            let first = due(here.alerts)
+                .into_iter()
+                .chain(due(here.monitoring))
+                .min();
+            let first = if here.more { Some(again) } else { first };
+            first.map(|it| it.max(again))
+        });
+        let others = [
+            taking.flatten(),
+            self.window.deadline(now),
+            self.reporter.deadline(),
         ];
-        // What is due and cannot be sent now waits for an acknowledgement, not for the clock.
-        let at_least = Instant::now() + Duration::from_millis(10);
-        self.next_deadline(own).unwrap_or(ping).max(at_least)
+        let later = others.into_iter().flatten().filter(|it| *it > now);
+        later.chain([ping]).min().unwrap_or(ping)
     }
 
     /// Takes what can be on its way.
