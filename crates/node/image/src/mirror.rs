@@ -253,3 +253,6 @@ impl Inner {
         manifests.map(image).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,8 @@ use oci_client::{Client, Reference, RegistryOperation};
 use tokio_util::io::ReaderStream;
 
 use super::{
-    BlobPlace, BlobSource, BlobStream, BoxError, LayoutError, LayoutSource, OpenBlobError,
+    BlobPlace, BlobSource, BlobStream, BoxError, HttpSettings, LayoutError, LayoutSource,
+    OpenBlobError,
 };
 use crate::hash::sha256;
 
@@ -133,8 +134,12 @@ impl RegistrySource {
             encoding: CertificateEncoding::Pem,
             data,
         };
+        // A registry that falls silent must not hold anybody for ever.
+        let patience = HttpSettings::default();
         let config = ClientConfig {
             protocol,
+            connect_timeout: Some(patience.connect_timeout),
+            read_timeout: Some(patience.read_timeout),
             extra_root_certificates: roots.into_iter().map(certificate).collect(),
             ..ClientConfig::default()
         };
