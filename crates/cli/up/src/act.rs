@@ -1,6 +1,7 @@
 //! From nothing, or from whatever is left, to a Unit that runs.
 
 use std::fs;
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +17,7 @@ use crate::Tell;
 use crate::cgroups::Trees;
 use crate::command::{self, CommandError};
 use crate::error::{FileError, UpError};
-use crate::files::{EVERYTHING, IDENTITY, NodePlan};
+use crate::files::{COMMUNICATION_MANAGER, EVERYTHING, IDENTITY, NodePlan};
 use crate::layout::{Layout, MAIN, NodePlace, SECOND, free_subnet};
 use crate::record::{Before, Lock, Record, USUAL_PORTS, free_ports};
 use crate::settings::{Settings, Shape};
@@ -26,6 +27,8 @@ use crate::{images, links, needs, sweep};
 
 /// A daemon that has just been started listens within this time.
 const DAEMON_TIME: Duration = Duration::from_secs(20);
+/// Others can be started without it, too.
+const CONTROLLER_TIME: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A Unit that runs.
@@ -73,7 +76,7 @@ pub fn up(settings: &Settings, tell: &mut dyn Tell) -> Result<Outcome, UpError> 
     nodes.provision(tell)?;
     nodes.start_everything()?;
     tell.step("waiting for the Unit to run what it should");
-    let picture = follow(&layout, &desired, settings, tell)?;
+    let picture = follow(&layout, &desired, nodes.places.len(), settings, tell)?;
     Ok(Outcome {
         picture,
         shape: record.shape(),
@@ -287,16 +290,29 @@ impl<'a> Nodes<'a> {
         Ok(())
     }
 
-    /// Has every init run everything; what runs already is left alone.
+    /// Has every init run everything; what runs already is left alone. The Communication Manager goes first, so that nobody calls
+    /// it in vain and waits before the next try.
     fn start_everything(&self) -> Result<(), UpError> {
-        for place in &self.places {
-            let mut command = Command::new(self.settings.programs.join("sctl"));
-            command
-                .args(["start", "--no-block", EVERYTHING])
-                .env("MUSTER_CONTROL", place.manager_socket());
-            command::run(command)
-                .map_err(failed(format!("start the daemons of {}", place.name)))?;
+        for place in self.places.iter().filter(|it| it.name == MAIN) {
+            self.start_unit(place, COMMUNICATION_MANAGER)?;
+            let port = self.record.ports.cm;
+            wait_until(CONTROLLER_TIME, || {
+                TcpStream::connect((self.record.main_address(), port)).is_ok()
+            });
         }
+        for place in &self.places {
+            self.start_unit(place, EVERYTHING)?;
+        }
+        Ok(())
+    }
+
+    fn start_unit(&self, place: &NodePlace, unit: &str) -> Result<(), UpError> {
+        let mut command = Command::new(self.settings.programs.join("sctl"));
+        command
+            .args(["start", "--no-block", unit])
+            .env("MUSTER_CONTROL", place.manager_socket());
+        let started = command::run(command);
+        started.map_err(failed(format!("start {unit} of node {}", place.name)))?;
         Ok(())
     }
 }
@@ -308,8 +324,12 @@ fn is_provisioned(place: &NodePlace) -> bool {
 
 /// Waits until somebody listens; whoever calls then says why nobody does.
 fn wait_for_socket(path: &Path) {
-    let deadline = Instant::now() + DAEMON_TIME;
-    while UnixStream::connect(path).is_err() && Instant::now() < deadline {
+    wait_until(DAEMON_TIME, || UnixStream::connect(path).is_ok());
+}
+
+fn wait_until(time: Duration, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + time;
+    while !holds() && Instant::now() < deadline {
         thread::sleep(LOOK_EVERY);
     }
 }
@@ -318,6 +338,7 @@ fn wait_for_socket(path: &Path) {
 fn follow(
     layout: &Layout,
     wish: &Wish,
+    nodes: usize,
     settings: &Settings,
     tell: &mut dyn Tell,
 ) -> Result<Picture, UpError> {
@@ -329,9 +350,15 @@ fn follow(
         let deadline = tokio::time::Instant::now() + settings.patience;
         let mut unit = Unit::new(&layout.control_socket())?;
         unit.wait(deadline).await?;
+        // What is placed while a node is missing is not moved when it comes.
+        let mut is_complete = |picture: &Picture| picture.connected() >= nodes;
+        unit.follow(deadline, &mut is_complete).await?;
         unit.apply(&layout.desired(), wish.document.clone()).await?;
-        let mut news = |picture: &Picture| tell.picture(picture);
-        unit.follow(wish.instances, deadline, &mut news).await
+        let mut is_active = |picture: &Picture| {
+            tell.picture(picture);
+            picture.instances.len() >= wish.instances && picture.waiting() == 0
+        };
+        unit.follow(deadline, &mut is_active).await
     });
     let picture = followed.map_err(UpError::Unit)?;
     let missing = wish.instances.saturating_sub(picture.instances.len());

@@ -115,8 +115,8 @@ pub enum UpError {
         source: FileError,
     },
     /// The Communication Manager does not do its part.
-    #[error("the Unit does not do what it should")]
-    Unit(#[source] UnitError),
+    #[error(transparent)]
+    Unit(UnitError),
     /// Not everything is active.
     #[error(
         "{waiting} of {all} instances are not active after {seconds} s; `muster get instances` says why"

@@ -12,6 +12,7 @@ use crate::settings::Shape;
 /// What the demo's node boots: all of it, or only what provisioning needs.
 pub(crate) const EVERYTHING: &str = "demo.target";
 pub(crate) const IDENTITY: &str = "identity.target";
+pub(crate) const COMMUNICATION_MANAGER: &str = "muster-cm.service";
 
 /// Nodes of one machine share its power; what it really is does not matter to a demo, and measuring takes time.
 const DMIPS: u64 = 10_000;
@@ -197,8 +198,7 @@ impl NodePlan<'_> {
              TimeoutStopSec=10\n\
              {more}\
              Environment=MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=65536\n\
-             LimitNOFILE=65536:65536\n\
-             UMask=0077\n",
+             LimitNOFILE=65536:65536\n",
             description = daemon.description,
             node = self.place.name,
             program = self.programs.join(daemon.program).display(),
@@ -240,7 +240,7 @@ impl NodePlan<'_> {
             program: "muster-iam",
             config: "iam.json",
             after: None,
-            more: "",
+            more: "UMask=0077\n",
         };
         let sm = Daemon {
             description: "Service Manager",
@@ -255,7 +255,7 @@ impl NodePlan<'_> {
             program: "muster-cm",
             config: "cm.json",
             after: Some("muster-iam.service"),
-            more: "",
+            more: "UMask=0077\n",
         };
         let mut units = vec![
             ("muster-iam.service", self.service(&iam)),
@@ -265,7 +265,7 @@ impl NodePlan<'_> {
         ];
         let mut all = "muster-logd.service muster-iam.service muster-sm.service".to_owned();
         if self.is_main() {
-            units.push(("muster-cm.service", self.service(&cm)));
+            units.push((COMMUNICATION_MANAGER, self.service(&cm)));
             all.push_str(" muster-cm.service");
         }
         units.push((EVERYTHING, wants(&all)));

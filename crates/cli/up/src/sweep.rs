@@ -1,10 +1,14 @@
 //! Removes what a node left: processes, cgroups, mounts. Works whoever died, in whatever order.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::cgroups::Trees;
 use crate::error::FileError;
@@ -12,9 +16,57 @@ use crate::layout::{Layout, NodePlace};
 
 /// Ends what is left of a node, and empties its folder for sockets. Its state stays.
 pub(crate) fn node(layout: &Layout, place: &NodePlace, trees: &Trees) -> Result<(), FileError> {
-    trees.sweep(&format!("{}/{}", layout.cgroup(), place.name))?;
+    match trees.can_track() {
+        true => trees.sweep(&format!("{}/{}", layout.cgroup(), place.name))?,
+        false => processes(place),
+    }
     mounts(&[&place.dir, &place.run])?;
     folder(&place.run)
+}
+
+/// Ends what is left of a node that has no cgroup: daemons that were started with its files, and programs whose root file system
+/// is made of its images.
+pub(crate) fn processes(place: &NodePlace) {
+    let own_user = rustix::process::geteuid().as_raw();
+    let own_mounts = fs::read_link("/proc/self/ns/mnt").ok();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let proc = entry.path();
+        let pid = entry.file_name().to_str().and_then(|it| it.parse().ok());
+        let Some(pid) = pid.and_then(Pid::from_raw) else {
+            continue;
+        };
+        let is_own = || entry.metadata().is_ok_and(|it| it.uid() == own_user);
+        let is_of_node = || {
+            is_daemon_of(&proc, place)
+                || (fs::read_link(proc.join("ns/mnt")).ok() != own_mounts
+                    && mentions(&proc.join("mountinfo"), &place.dir))
+        };
+        // The descriptor first: whoever has the number after that is the one that was looked at.
+        if let Ok(process) = pidfd_open(pid, PidfdFlags::empty())
+            && is_own()
+            && is_of_node()
+        {
+            // One that has ended is as good.
+            let _ = pidfd_send_signal(&process, Signal::KILL);
+        }
+    }
+}
+
+/// A program of Muster's with a file of the node among its words. An editor of such a file is none.
+fn is_daemon_of(proc: &Path, place: &NodePlace) -> bool {
+    let name = fs::read(proc.join("comm")).unwrap_or_default();
+    let words = fs::read(proc.join("cmdline")).unwrap_or_default();
+    let mut words = words
+        .split(|byte| *byte == 0)
+        .map(OsStr::from_bytes)
+        .map(Path::new);
+    name.starts_with(b"muster-")
+        && words.any(|word| word.starts_with(&place.dir) || word.starts_with(&place.run))
+}
+
+fn mentions(table: &Path, folder: &Path) -> bool {
+    let text = fs::read_to_string(table).unwrap_or_default();
+    text.contains(&format!("{}/", folder.display()))
 }
 
 /// Takes away every mount below these folders.

@@ -100,6 +100,11 @@ impl Picture {
         }
     }
 
+    /// Nodes that are connected.
+    pub fn connected(&self) -> usize {
+        self.nodes.values().filter(|it| **it).count()
+    }
+
     /// Instances that are not active.
     pub fn waiting(&self) -> usize {
         let is_active = |it: &&InstanceRow| it.state == "active";
@@ -178,17 +183,15 @@ impl Unit {
         }
     }
 
-    /// Follows what happens until `wanted` instances are there and all are active, or the time is over. A stream that breaks is
-    /// opened again.
+    /// Follows what happens until `is_there`, or the time is over. A stream that breaks is opened again.
     pub(crate) async fn follow(
         &mut self,
-        wanted: usize,
         deadline: Instant,
-        news: &mut dyn FnMut(&Picture),
+        is_there: &mut dyn FnMut(&Picture) -> bool,
     ) -> Result<Picture, UnitError> {
         loop {
             let mut picture = Picture::default();
-            match self.follow_once(&mut picture, wanted, deadline, news).await {
+            match self.follow_once(&mut picture, deadline, is_there).await {
                 Err(status) if status.code() == Code::Unavailable && Instant::now() < deadline => {
                     sleep(AGAIN).await;
                 }
@@ -200,13 +203,12 @@ impl Unit {
         }
     }
 
-    /// Whether everything is active at the end of the stream or of the time.
+    /// Whether it was there before the end of the stream or of the time.
     async fn follow_once(
         &mut self,
         picture: &mut Picture,
-        wanted: usize,
         deadline: Instant,
-        news: &mut dyn FnMut(&Picture),
+        is_there: &mut dyn FnMut(&Picture) -> bool,
     ) -> Result<bool, Status> {
         let kinds = [Kind::Nodes, Kind::Instances].map(Into::into).to_vec();
         let mut events = self
@@ -224,11 +226,8 @@ impl Unit {
                 Some(event) => picture.take(event),
                 None => false,
             };
-            if is_synced && changed {
-                news(picture);
-                if picture.instances.len() >= wanted && picture.waiting() == 0 {
-                    return Ok(true);
-                }
+            if is_synced && changed && is_there(picture) {
+                return Ok(true);
             }
         }
         Ok(false)

@@ -17,6 +17,7 @@ use muster_engine::protocol::{Process, SpawnError};
 use muster_exec::{Slot, Spawner};
 use muster_handover::{Begun, CoreLink, FromInit, ShutdownKind};
 use rustix::event::{Timespec, epoll};
+use rustix::fs::{Access, access};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Launch, Platform, ProcessFacts, Ready, Token, Usage};
@@ -137,6 +138,16 @@ fn open_tree(options: &Options) -> io::Result<Tree> {
         eprintln!("muster-core: {error}; processes are tracked by their sessions");
         Hierarchy::sessions()
     });
+    let hierarchy = match &hierarchy.folder {
+        Some(folder) if access(folder, Access::WRITE_OK).is_err() => {
+            let folder = folder.display();
+            eprintln!(
+                "muster-core: {folder} is not this user's to make cgroups in; processes are tracked by their sessions"
+            );
+            Hierarchy::sessions()
+        }
+        _ => hierarchy,
+    };
     let mut tree = match Tree::open(&hierarchy, &CgroupPath::root()) {
         Ok(tree) => tree,
         Err(error) => {

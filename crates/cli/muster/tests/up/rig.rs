@@ -1,0 +1,378 @@
+//! A machine with Muster's programs on it, on which an operator brings a Unit up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use muster_lab::machine::{Binaries, Build, CommandOutput, Machine};
+use muster_lab::{muster, try_poll_for};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// For whatever takes a moment, on a machine that may be busy.
+pub(crate) const TIME: Duration = Duration::from_secs(60);
+/// Where the Unit keeps what shall run.
+pub(crate) const DESIRED: &str = "/var/lib/muster/demo/desired.yaml";
+
+const PROGRAMS: &[(&str, &str)] = &[
+    ("muster-init", "muster-init"),
+    ("muster-core", "muster-core"),
+    ("muster-logd", "muster-logd"),
+    ("muster-buswatch", "muster-buswatch"),
+    ("muster-sctl", "sctl"),
+    ("muster-iam", "muster-iam"),
+    ("muster-cm", "muster-cm"),
+    ("muster-sm", "muster-sm"),
+    ("muster-runtime-container", "muster-container"),
+    ("muster-runtime-native", "muster-native-exec"),
+    ("muster-firewall", "muster-firewall"),
+];
+const DEMO: [&str; 2] = ["web", "worker"];
+/// Names of the demo's processes, as the kernel cuts them.
+const DEMO_PROCESSES: [&str; 2] = ["muster-demo-web", "muster-demo-wor"];
+const DAEMONS: [&str; 5] = [
+    "muster-sm",
+    "muster-cm",
+    "muster-iam",
+    "muster-core",
+    "muster-logd",
+];
+
+/// Everything that could be left behind, but for what the machine's own init does meanwhile.
+const LOOK: &str = r#"
+echo '# links'; ip -o link | sed 's/^[0-9]*: //'
+echo '# addresses'; ip -o addr | sed 's/^[0-9]*: //'
+echo '# routes'; ip route show table all
+echo '# rules'; nft list ruleset
+echo '# forwarding'; cat /proc/sys/net/ipv4/ip_forward
+echo '# mounts'; cut -d' ' -f5 /proc/1/mountinfo | sort
+echo '# groups'; find /sys/fs/cgroup -type d -path '*muster-demo*'
+echo '# files'; find /run /var/lib /tmp /etc /home -xdev ! -path '/run/muster/*' ! -path '/run/log/*' ! -path '/run/systemd/*' | sort
+echo '# sockets'; ls /run/muster | grep -v '^run-'
+"#;
+
+pub(crate) struct Site {
+    machine: Machine,
+    _files: TempDir,
+    _programs: Binaries,
+}
+
+/// The demo's programs, linked statically, as `make up` builds them.
+fn demo_programs(folder: &Path) {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/demo/src/bin");
+    for name in DEMO {
+        let built = Command::new("rustc")
+            .args([
+                "--edition",
+                "2024",
+                "-C",
+                "target-feature=+crt-static",
+                "-C",
+                "strip=symbols",
+            ])
+            .arg(sources.join(name).with_extension("rs"))
+            .arg("-o")
+            .arg(folder.join(format!("muster-demo-{name}")))
+            .output()
+            .expect("rustc runs");
+        assert!(
+            built.status.success(),
+            "{}",
+            String::from_utf8_lossy(&built.stderr)
+        );
+    }
+}
+
+impl Site {
+    pub(crate) fn boot() -> Self {
+        let files = tempfile::tempdir().expect("a folder");
+        demo_programs(files.path());
+        let features = [
+            "muster-core/fault-points",
+            "muster-sm/fault-points",
+            "muster-cm/fault-points",
+        ];
+        let programs = Binaries::build(Build::Test, PROGRAMS, &features).expect("programs");
+        let mut builder = muster::machine(&programs)
+            .hybrid_cgroups()
+            .bind(env!("CARGO_BIN_EXE_muster"), "/usr/bin/muster");
+        for name in DEMO {
+            let name = format!("muster-demo-{name}");
+            builder = builder.bind(
+                files.path().join(&name),
+                Path::new("/usr/lib/muster").join(&name),
+            );
+        }
+        let machine = muster::boot(&builder, TIME).expect("it boots");
+        let home = [
+            "install",
+            "-d",
+            "-o",
+            "nobody",
+            "-g",
+            "nogroup",
+            "/home/nobody",
+        ];
+        let made = machine.run(home).expect("a command");
+        assert!(made.status.success(), "{}", made.stderr);
+        Self {
+            machine,
+            _files: files,
+            _programs: programs,
+        }
+    }
+
+    pub(crate) fn muster(&self, words: &[&str]) -> CommandOutput {
+        let command = ["muster"].iter().chain(words);
+        self.machine
+            .run_within(2 * TIME, command)
+            .expect("a command")
+    }
+
+    #[track_caller]
+    pub(crate) fn machine_ok(&self, words: &[&str]) -> String {
+        let done = self.machine.run(words).expect("a command");
+        assert!(
+            done.status.success(),
+            "{words:?}: {}{}",
+            done.stdout,
+            done.stderr
+        );
+        done.stdout
+    }
+
+    /// As an operator would: from a shell that is in a group of the machine.
+    pub(crate) fn try_up(&self, words: &[&str]) -> CommandOutput {
+        let run = [
+            "sctl",
+            "run",
+            "--wait",
+            "--pipe",
+            "--quiet",
+            "--collect",
+            "--",
+            "muster",
+            "up",
+        ];
+        let done = self.machine.run_within(2 * TIME, run.iter().chain(words));
+        done.expect("a command")
+    }
+
+    #[track_caller]
+    pub(crate) fn up(&self, words: &[&str]) -> String {
+        let done = self.try_up(words);
+        assert!(
+            done.status.success(),
+            "{}{}\n{}",
+            done.stdout,
+            done.stderr,
+            self.why()
+        );
+        done.stdout
+    }
+
+    #[track_caller]
+    pub(crate) fn down(&self) {
+        let done = self.muster(&["down"]);
+        assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
+    }
+
+    /// A command of a user who may do nothing special.
+    fn as_nobody(&self, words: &[&str]) -> CommandOutput {
+        let user = [
+            "setpriv",
+            "--reuid=nobody",
+            "--regid=nogroup",
+            "--clear-groups",
+            "env",
+            "HOME=/home/nobody",
+            "muster",
+        ];
+        let command = user.iter().chain(words);
+        let done = self.machine.run_within(2 * TIME, command);
+        done.expect("a command")
+    }
+
+    #[track_caller]
+    pub(crate) fn up_as_nobody(&self) -> String {
+        let done = self.as_nobody(&["up"]);
+        assert!(
+            done.status.success(),
+            "{}{}\n{}",
+            done.stdout,
+            done.stderr,
+            self.journal("/home/nobody/.local/state/muster/demo/main/journal")
+        );
+        done.stderr
+    }
+
+    #[track_caller]
+    pub(crate) fn down_as_nobody(&self) {
+        let done = self.as_nobody(&["down"]);
+        assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
+    }
+
+    pub(crate) fn init_of_nobody(&self) -> i32 {
+        let noted = self.read("/home/nobody/.local/state/muster/demo/run/main/init.pid");
+        noted.trim().parse().expect("a pid")
+    }
+
+    fn journal(&self, folder: &str) -> String {
+        let words = [
+            "journalctl",
+            "--no-pager",
+            "-q",
+            "-o",
+            "cat",
+            "-n",
+            "40",
+            "-D",
+            folder,
+        ];
+        let listed = self.machine.run(words);
+        listed.map_or_else(|error| error.to_string(), |it| it.stdout)
+    }
+
+    /// What the daemons said, for a test that has failed.
+    fn why(&self) -> String {
+        let mut said = String::new();
+        for node in ["main", "second"] {
+            let folder = format!("/var/lib/muster/demo/{node}/journal");
+            said.push_str(&format!("--- {node}\n{}", self.journal(&folder)));
+        }
+        said
+    }
+
+    #[track_caller]
+    fn json(&self, words: &[&str]) -> Option<Vec<Value>> {
+        let done = self.muster(&[words, &["-o", "json"]].concat());
+        serde_json::from_str(&done.stdout).ok()
+    }
+
+    /// None while nobody answers.
+    pub(crate) fn instances(&self) -> Vec<Value> {
+        self.json(&["get", "instances"]).unwrap_or_default()
+    }
+
+    pub(crate) fn is_connected(&self, node: &str) -> bool {
+        let nodes = self.json(&["get", "nodes"]).unwrap_or_default();
+        nodes
+            .iter()
+            .any(|it| it["id"] == node && it["connected"] == true)
+    }
+
+    /// Both nodes are connected, and everything is active.
+    pub(crate) fn is_well(&self) -> bool {
+        let instances = self.instances();
+        self.is_connected("main")
+            && self.is_connected("second")
+            && !instances.is_empty()
+            && instances.iter().all(|it| it["state"] == "active")
+    }
+
+    /// What an instance of the web service answers; nothing while it does not.
+    pub(crate) fn curl(&self, web: &Value) -> String {
+        let url = format!(
+            "http://{}:8080/",
+            web["address"].as_str().unwrap_or_default()
+        );
+        let done = self
+            .machine
+            .run(["curl", "--silent", "--show-error", "--max-time", "5", &url]);
+        done.expect("a command").stdout
+    }
+
+    /// Everything that the nodes' instances wrote.
+    pub(crate) fn worker_log(&self) -> String {
+        let done = self.muster(&["logs", "worker"]);
+        done.stdout
+    }
+
+    pub(crate) fn pids_of(&self, name: &str) -> BTreeSet<i32> {
+        // The machine's own init has a core and a log daemon, too.
+        let processes = self.machine.processes().expect("a list");
+        let of_unit = processes
+            .into_iter()
+            .filter(|it| it.name == name && !it.zombie && it.cgroup.contains("muster-demo-"));
+        of_unit.map(|it| it.pid).collect()
+    }
+
+    pub(crate) fn demo_pids(&self) -> BTreeMap<&'static str, BTreeSet<i32>> {
+        let listed = |name: &'static str| {
+            let pids = self
+                .machine
+                .run(["pgrep", "-x", name])
+                .expect("a list")
+                .stdout;
+            let pids = pids.lines().map(|it| it.parse().expect("a pid")).collect();
+            (name, pids)
+        };
+        DEMO_PROCESSES.map(listed).into()
+    }
+
+    pub(crate) fn daemon_pids(&self) -> BTreeMap<&'static str, BTreeSet<i32>> {
+        DAEMONS.map(|name| (name, self.pids_of(name))).into()
+    }
+
+    pub(crate) fn init_of(&self, node: &str) -> i32 {
+        let noted = self.read(&format!("/run/muster/{node}/init.pid"));
+        noted.trim().parse().expect("a pid")
+    }
+
+    pub(crate) fn kill9(&self, pid: i32) {
+        self.machine_ok(&["kill", "-9", &pid.to_string()]);
+    }
+
+    /// The Main Node's end of the link to the second.
+    pub(crate) fn link(&self) -> String {
+        let links = self.machine_ok(&["sh", "-c", "ls /sys/class/net | grep '^mu.*l$'"]);
+        links.trim().to_owned()
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        self.machine.read(path).expect("a file")
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        self.machine.write(path, text).expect("it is written");
+    }
+
+    pub(crate) fn edit_desired(&self, from: &str, to: &str) {
+        let text = self.read(DESIRED);
+        assert!(text.contains(from), "{text}");
+        fs::write(self.machine.path(DESIRED), text.replace(from, to)).expect("it is written");
+    }
+
+    /// Everything that could be left behind.
+    pub(crate) fn picture(&self) -> String {
+        let processes = self.machine.processes().expect("a list");
+        let mut names: Vec<String> = processes.into_iter().map(|it| it.name).collect();
+        names.sort();
+        let look = self.machine_ok(&["sh", "-c", LOOK]);
+        format!("# processes\n{}\n{look}", names.join("\n"))
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_until(
+        &self,
+        what: &str,
+        time: Duration,
+        mut holds: impl FnMut(&Self) -> bool,
+    ) {
+        let held = try_poll_for(time, || holds(self).then_some(()));
+        if held.is_none() {
+            let instances = self.muster(&["get", "instances"]);
+            let nodes = self.muster(&["get", "nodes"]);
+            panic!(
+                "not within {time:?}: {what}\n{}{}{}{}\n{}",
+                instances.stdout,
+                instances.stderr,
+                nodes.stdout,
+                nodes.stderr,
+                self.why()
+            );
+        }
+    }
+}
