@@ -70,6 +70,8 @@ pub(crate) struct UnitState {
     tally: Tally,
     tally_changed: Revision,
     tally_shown: Tally,
+    /// Something that is shown with the tally has changed.
+    overview_stale: bool,
 }
 
 impl UnitState {
@@ -93,6 +95,7 @@ impl UnitState {
             tally: Tally::default(),
             tally_changed: 0,
             tally_shown: Tally::default(),
+            overview_stale: false,
         }
     }
 
@@ -153,7 +156,8 @@ impl UnitState {
         self.tally.nodes = self.nodes.len();
         self.tally.instances = self.instances.len();
         self.tally.items = self.items.len();
-        if self.tally != self.tally_shown {
+        let stale = std::mem::take(&mut self.overview_stale);
+        if stale || self.tally != self.tally_shown {
             self.tally_shown = self.tally;
             self.revision += 1;
             self.tally_changed = self.revision;

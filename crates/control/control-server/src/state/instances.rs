@@ -71,8 +71,11 @@ impl UnitState {
         }
     }
 
-    /// What the node and its instances use.
+    /// What the node and its instances use. Of a node that is not connected it is what once was.
     pub(crate) fn measured(&mut self, node: &NodeId, monitoring: NodeMonitoring) {
+        if !self.nodes.get(node).is_some_and(|it| it.connected) {
+            return;
+        }
         let mut unmeasured = self.placed.get(node).cloned().unwrap_or_default();
         for measured in monitoring.instances {
             if unmeasured.remove(&measured.instance)

@@ -122,6 +122,7 @@ impl UnitState {
         notes: &mut Notes,
     ) {
         let before = std::mem::replace(&mut self.progress, Arc::clone(progress));
+        self.overview_stale |= self.failures != failures;
         self.failures = failures;
         self.tally.update = progress.update;
         self.tally.step = progress.step;

@@ -17,6 +17,20 @@ pub(crate) struct NetworkRecord {
     pub(crate) instances: usize,
 }
 
+impl NetworkRecord {
+    /// The node has it with these parameters. Whether that is new.
+    fn give(&mut self, node: &NodeId, parameters: &UpdateNetworkParameters) -> bool {
+        let known = self.nodes.get(node).is_some_and(|ip| *ip == parameters.ip);
+        if known && self.subnet == parameters.subnet && self.vlan == parameters.vlan_id {
+            return false;
+        }
+        self.subnet.clone_from(&parameters.subnet);
+        self.vlan = parameters.vlan_id;
+        self.nodes.insert(node.clone(), parameters.ip.clone());
+        true
+    }
+}
+
 impl UnitState {
     /// From now on the node has exactly these.
     pub(super) fn set_networks(&mut self, node: &NodeId, networks: &[UpdateNetworkParameters]) {
@@ -28,15 +42,11 @@ impl UnitState {
                 continue;
             };
             old.remove(&id);
-            self.change_network(&id, |network| {
-                network.subnet.clone_from(&parameters.subnet);
-                network.vlan = parameters.vlan_id;
-                network.nodes.insert(node.clone(), parameters.ip.clone());
-            });
+            self.change_network(&id, |network| network.give(node, parameters));
             new.insert(id);
         }
         for id in old {
-            self.change_network(&id, |network| drop(network.nodes.remove(node)));
+            self.change_network(&id, |network| network.nodes.remove(node).is_some());
         }
         if !new.is_empty() {
             self.networks_of.insert(node.clone(), new);
@@ -45,23 +55,29 @@ impl UnitState {
 
     pub(super) fn attach(&mut self, old: Option<&NetworkId>, new: Option<&NetworkId>) {
         if let Some(id) = new {
-            self.change_network(id, |network| network.instances += 1);
+            self.change_network(id, |network| {
+                network.instances += 1;
+                true
+            });
         }
         if let Some(id) = old {
-            self.change_network(id, |network| network.instances -= 1);
+            self.change_network(id, |network| {
+                network.instances -= 1;
+                true
+            });
         }
     }
 
-    fn change_network(&mut self, id: &NetworkId, change: impl FnOnce(&mut NetworkRecord)) {
+    /// `change` says whether there is anything new.
+    fn change_network(&mut self, id: &NetworkId, change: impl FnOnce(&mut NetworkRecord) -> bool) {
         let revision = &mut self.revision;
         let network = self
             .networks
             .get_or_insert(id, revision, NetworkRecord::default);
-        let before = network.clone();
-        change(network);
+        let changed = change(network);
         if network.nodes.is_empty() && network.instances == 0 {
             self.networks.remove(id, revision);
-        } else if *network != before {
+        } else if changed {
             self.networks.touch(id, revision);
         }
     }

@@ -82,6 +82,7 @@ impl UnitState {
                 node.to_string(),
                 "is no part of the Unit any more",
             ));
+            self.look_again(node, now, notes);
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Cursor {
     told: Revision,
     /// What was gone when it began never concerned it.
     began: Revision,
+    /// The change of the overview that it was told last.
+    overview: Option<Revision>,
 }
 
 impl Cursor {
@@ -79,6 +81,7 @@ impl UnitState {
         Cursor {
             told: 0,
             began: self.revision,
+            overview: None,
         }
     }
 
@@ -159,9 +162,14 @@ impl UnitState {
         });
         let events = events.collect();
         cursor.told = reached;
+        // It counts what the events tell, so it comes after them.
+        let overview = kinds.overview && !more && cursor.overview != Some(self.tally_changed);
+        if overview {
+            cursor.overview = Some(self.tally_changed);
+        }
         Ok(Turn {
             events,
-            overview: kinds.overview && !more && (self.tally_changed > told || told < began),
+            overview,
             more,
         })
     }

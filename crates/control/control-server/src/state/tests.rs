@@ -1,6 +1,6 @@
 //! The model: scenarios, and what holds whatever happens.
 
 mod properties;
-mod scale;
 mod scenarios;
+mod speed;
 mod world;

@@ -99,7 +99,7 @@ async fn a_port_without_tls_opens_nothing() {
     let access = Access::local_only().operators_of(SystemId::new(SYSTEM).unwrap(), Vec::new());
     let rig = Rig::start(tempfile::tempdir().unwrap(), Limits::default(), access).await;
     let why = Insecure::because("a test of what it refuses").unwrap();
-    let tls = ServerTls::insecure(&why, ServerOptions::default());
+    let tls = ServerTls::insecure(why.clone(), ServerOptions::default());
     let server = rig
         .server
         .serve_tcp("127.0.0.1:0".parse().unwrap(), &tls)

@@ -109,7 +109,7 @@ fn carry_out(model: &mut Model, step: &Step) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     /// Whoever has caught up knows exactly what the lists say, however slow it was, and also when more is gone than is
     /// remembered.
