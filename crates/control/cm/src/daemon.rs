@@ -15,7 +15,7 @@ use muster_desired::seams::Reports;
 use muster_desired::{Progress, StartUpdatesError, Updates};
 use muster_instance_data::{InstanceData, NoCloud};
 use muster_items::{Items, ItemsSettings, OpenItemsError};
-use muster_program::Start;
+use muster_program::{Start, footprint};
 use muster_smcontroller::{Limits, Parts, SmController};
 use muster_store::{OnDamage, OpenStoreError, Outcome, Store, StoreConfig, StoreError};
 use muster_telemetry::{ErrorChain, Notifier, Shutdown, TaskSet};
@@ -153,7 +153,6 @@ async fn tell_ready(config: &Config, served: oneshot::Receiver<()>, notifier: &N
     }
     notifier.ready();
     tracing::info!("ready");
-    muster_program::footprint::give_back();
 }
 
 /// Runs until the shutdown.
@@ -163,6 +162,7 @@ pub(crate) async fn run(config: Config, start: Start) -> Result<ExitCode, StartE
     } = start;
     let mut tasks = TaskSet::new(&shutdown);
     tasks.watch_over(&notifier);
+    tasks.spawn_until_shutdown("memory", footprint::give_back_at_rest());
     let store = open_store(&config).await?;
 
     let (identity_in, identity) = watch::channel(None);
@@ -256,6 +256,8 @@ pub(crate) async fn run(config: Config, start: Start) -> Result<ExitCode, StartE
         let following = follow::follow(identity.clone(), switchboard.clone(), subjects_in);
         tasks.spawn_until_shutdown("follow", following);
     }
+    let watching = follow::watch_silence(switchboard.clone(), config.sm_connection_timeout);
+    tasks.spawn_until_shutdown("silent nodes", watching);
     if let Some(path) = config.desired_file.clone() {
         let following = desired_file::follow(path, store.clone(), updates, shutdown.reloads());
         tasks.spawn_until_shutdown("desired status file", following);

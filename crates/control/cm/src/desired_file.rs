@@ -127,3 +127,28 @@ async fn read(path: PathBuf) -> Result<Vec<u8>, ApplyFileError> {
         Err(source) => Err(ApplyFileError::Read { path, source }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_store::testing::check_upgrades;
+
+    use super::*;
+
+    #[test]
+    fn every_released_version_can_be_upgraded() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        check_upgrades(
+            &SCHEMA,
+            &folder.join("tests/fixtures/cm-desired-file"),
+            |db| {
+                let sql = "INSERT INTO cm_desired_file VALUES (1, x'07')";
+                db.execute(sql, []).map(drop)
+            },
+            |db, version| {
+                let sql = "SELECT checksum FROM cm_desired_file";
+                let found: Vec<u8> = db.query_row(sql, [], |row| row.get(0)).expect("the row");
+                assert_eq!(found, [7], "version {version}");
+            },
+        );
+    }
+}

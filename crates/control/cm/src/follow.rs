@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use muster_api::domain::{NodeId, NodeInfo, SubjectId};
 use muster_balance::Reason;
@@ -10,6 +11,7 @@ use muster_desired::Updates;
 use muster_iamclient::Followed;
 use muster_unit_config::UnitConfig;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::identity::{LateIdentity, arrival};
 use crate::switchboard::Switchboard;
@@ -97,6 +99,27 @@ pub(crate) async fn show_config(
         switchboard.configured(now.as_deref());
         if config.changed().await.is_err() {
             return;
+        }
+    }
+}
+
+/// Notices nodes that should have a stream and have had none for `patience`.
+pub(crate) async fn watch_silence(switchboard: Arc<Switchboard>, patience: Duration) {
+    let look = (patience / 4).clamp(Duration::from_millis(100), Duration::from_secs(60));
+    let mut looks = tokio::time::interval(look);
+    let mut missing: BTreeMap<NodeId, Instant> = BTreeMap::new();
+    loop {
+        let now = looks.tick().await;
+        let found = switchboard.nodes().missing();
+        missing.retain(|node, _| found.contains(node));
+        for node in found {
+            let since = *missing.entry(node.clone()).or_insert(now);
+            if now - since >= patience
+                && let Some(change) = switchboard.nodes().silent(&node).await
+            {
+                tracing::warn!(%node, ?patience, "the node's Service Manager does not connect");
+                switchboard.node_changed(change).await;
+            }
         }
     }
 }

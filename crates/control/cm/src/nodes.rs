@@ -6,7 +6,7 @@
 mod database;
 pub(crate) mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_api::domain::{NodeId, NodeInfo, NodeMonitoring, NodeType, SmInfo};
@@ -64,6 +64,16 @@ impl NodeDirectory {
 
     pub(crate) async fn disconnected(&self, node: &NodeId) -> Option<NodeChange> {
         let change = self.table().disconnected(node);
+        self.keep(change).await
+    }
+
+    /// Nodes that should have a stream and have none.
+    pub(crate) fn missing(&self) -> BTreeSet<NodeId> {
+        self.table().missing().cloned().collect()
+    }
+
+    pub(crate) async fn silent(&self, node: &NodeId) -> Option<NodeChange> {
+        let change = self.table().silent(node);
         self.keep(change).await
     }
 

@@ -155,7 +155,11 @@ impl Placer {
 
     /// Where everything would be. Nothing is given out.
     pub(crate) async fn preview(&self, question: Question) -> Result<Previewed, PlanError> {
-        let around = self.surroundings(&question).await;
+        let mut around = self.surroundings(&question).await;
+        for (item, error) in &mut around.unreadable {
+            // Only what is here says what it needs.
+            error.message = format!("item {item} is placed when it has been downloaded");
+        }
         let runtimes = runtime_types(&around);
         let books = self.books.lock().await.clone();
         let decided = self.decide(question, around, books).await?;

@@ -6,7 +6,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use muster_api::domain::{
-    NodeId, NodeInfo, NodeMonitoring, NodeState, NodeType, OsInfo, RuntimeInfo, SmInfo,
+    AosCode, AosError, NodeId, NodeInfo, NodeMonitoring, NodeState, NodeType, OsInfo, RuntimeInfo,
+    SmInfo,
 };
 use muster_balance::{Amounts, Capacity};
 
@@ -27,6 +28,8 @@ pub(crate) struct NodeRecord {
     pub(crate) sm: Option<SmInfo>,
     /// It has a stream now.
     pub(crate) connected: bool,
+    /// It should have a stream and has had none for long.
+    pub(crate) silent: bool,
     /// An operator paused it, where there is no identity manager to say so.
     pub(crate) paused: bool,
     /// What it and its instances used last. Not known while it is away.
@@ -56,8 +59,14 @@ impl NodeRecord {
 
     /// As the identity manager says, or, without its word, as far as the Service Manager tells.
     pub(crate) fn described(&self, node: &NodeId) -> NodeInfo {
+        let silence = || {
+            let text = "its Service Manager is not connected";
+            self.silent.then(|| AosError::new(AosCode::Timeout, text))
+        };
         if let Some(info) = &self.info {
-            return info.clone();
+            let mut info = info.clone();
+            info.error = info.error.or_else(silence);
+            return info;
         }
         let capacity = self.capacity();
         let runtime = self.sm.as_ref().and_then(|it| it.runtimes.first());
@@ -76,7 +85,7 @@ impl NodeRecord {
                 true => NodeState::Paused,
                 false => NodeState::Provisioned,
             },
-            error: None,
+            error: silence(),
         }
     }
 
@@ -189,6 +198,7 @@ impl NodeTable {
         let node = info.node_id.clone();
         self.change(&node, |record| {
             record.connected = true;
+            record.silent = false;
             record.sm = Some(info);
         })
     }
@@ -200,6 +210,19 @@ impl NodeTable {
             record.connected = false;
             record.usage = None;
         })
+    }
+
+    /// Nodes that should have a stream and have none.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &NodeId> {
+        let missing = self.0.iter();
+        let missing = missing.filter(|(_, it)| !it.connected && it.is_member());
+        missing.map(|(node, _)| node)
+    }
+
+    /// It has been missing for long.
+    pub(crate) fn silent(&mut self, node: &NodeId) -> Option<NodeChange> {
+        self.0.get(node).filter(|it| !it.connected)?;
+        self.change(node, |record| record.silent = true)
     }
 
     /// What it uses now. Nothing else follows from that, so nobody is told.

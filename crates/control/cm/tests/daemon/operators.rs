@@ -1,0 +1,151 @@
+//! What operators ask for beside updates.
+
+use muster_api::common::v2 as common;
+use muster_control_api::v1;
+use serde_json::json;
+
+use crate::rig::{Instances, Site, until};
+
+fn ident(item: &str) -> common::InstanceIdent {
+    common::InstanceIdent {
+        item_id: item.to_owned(),
+        subject_id: "local".to_owned(),
+        ..Default::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_run_says_why_and_does_not_hold_others_up() {
+    let site = Site::new().set("launcher", json!({"activationTimeout": "5s"}));
+    let cm = site.start();
+    let node = site.node("n1");
+    node.fail(&["broken"]);
+    let mut document = site.document(&[
+        ("web", "1.0.0", 1),
+        ("pinned", "1.0.0", 1),
+        ("broken", "1.0.0", 1),
+    ]);
+    document["instances"][1]["node"] = "nowhere".into();
+    document["items"].as_array_mut().unwrap().push(json!(
+        {"id": "absent", "version": "1.0.0", "image": {"layout": site.path("no-such-layout")}}
+    ));
+    document["instances"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"item": "absent"}));
+    cm.apply(&document).await;
+    let settled = |now: &Instances| {
+        now.len() == 4
+            && now["web:local:0"].state == "active"
+            && now["broken:local:0"].state == "failed"
+            && now["pinned:local:0"].state == "unplaced"
+            && now["absent:local:0"].state == "unplaced"
+    };
+    let now = cm.until("settled", settled).await;
+    assert!(
+        now["pinned:local:0"].why.contains("no node can take it"),
+        "{now:#?}"
+    );
+    assert!(
+        now["broken:local:0"].why.contains("told to fail"),
+        "{now:#?}"
+    );
+
+    let explain = async |item: &str| {
+        let request = v1::ExplainRequest {
+            instance: Some(ident(item)),
+        };
+        cm.control().await.explain(request).await
+    };
+    let web = explain("web").await.unwrap().into_inner();
+    assert_eq!(web.node_id, "n1");
+    assert!(
+        web.candidates
+            .iter()
+            .any(|it| it.chosen && it.node_id == "n1"),
+        "{web:#?}"
+    );
+    let pinned = explain("pinned").await.unwrap().into_inner();
+    assert_eq!(pinned.node_id, "");
+    assert!(pinned.candidates.iter().all(|it| !it.chosen), "{pinned:#?}");
+    let unknown = explain("nobody").await.unwrap_err();
+    assert_eq!(unknown.code(), tonic::Code::NotFound, "{unknown}");
+
+    // A document that makes no sense is refused with its key.
+    let wrong = cm
+        .ask_to_apply(&json!({"instances": [{"item": "missing"}]}), false)
+        .await;
+    let wrong = wrong.unwrap_err();
+    assert_eq!(wrong.code(), tonic::Code::InvalidArgument, "{wrong}");
+    assert!(wrong.message().contains("missing"), "{wrong}");
+    cm.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drained_node_is_empty_and_paused() {
+    let site = Site::new();
+    let cm = site.start();
+    let (one, other) = (site.node("n1"), site.node("n2"));
+    let mut document = site.document(&[("web", "1.0.0", 4)]);
+    document["instances"][0]["distribution"] = "spread".into();
+    cm.apply(&document).await;
+    cm.until_active(4).await;
+    let stays = other.running();
+
+    let drain = async |dry_run| {
+        let request = v1::DrainNodeRequest {
+            node_id: "n1".to_owned(),
+            dry_run,
+        };
+        let answer = cm.control().await.drain_node(request).await;
+        answer.unwrap().into_inner().placements
+    };
+    let dry = drain(true).await;
+    assert_eq!(dry.len(), 2, "{dry:#?}");
+    assert!(dry.iter().all(|it| it.node_id == "n2"), "{dry:#?}");
+    assert_eq!(one.running().len(), 2, "a dry run moves nothing");
+
+    drain(false).await;
+    until("an empty node", || one.running().is_empty().then_some(())).await;
+    let moved = cm.until_active(4).await;
+    assert!(moved.values().all(|it| it.node == "n2"), "{moved:#?}");
+    assert_eq!(cm.nodes().await["n1"].state, "paused");
+    for (instance, it) in stays {
+        assert_eq!(
+            other.start_of(&instance),
+            Some(it.start),
+            "{instance} was touched"
+        );
+    }
+    cm.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logs_come_from_every_node_and_unpacked() {
+    let site = Site::new();
+    let cm = site.start();
+    let nodes = [site.node("n1"), site.node("n2")];
+    let mut control = cm.control().await;
+    let connected = async || cm.nodes().await.values().filter(|it| it.connected).count();
+    while connected().await < nodes.len() {
+        tokio::task::yield_now().await;
+    }
+    let mut stream = control
+        .read_logs(v1::ReadLogsRequest::default())
+        .await
+        .unwrap()
+        .into_inner();
+    let mut texts = Vec::new();
+    while let Some(chunk) = stream.message().await.unwrap() {
+        texts.push(String::from_utf8(chunk.data).unwrap());
+    }
+    texts.sort();
+    assert_eq!(texts, ["the log of n1\n", "the log of n2\n"]);
+    let request = v1::ReadLogsRequest {
+        node_ids: vec!["nobody".to_owned()],
+        ..Default::default()
+    };
+    let refused = control.read_logs(request).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::NotFound, "{refused}");
+    cm.end();
+}
