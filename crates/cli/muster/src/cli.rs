@@ -135,15 +135,15 @@ pub(crate) enum Command {
     Top(unit::Top),
     /// Check whether this machine has what Muster needs, and say what to do
     Doctor(doctor::Doctor),
-    /// The certificate authority of a system without a cloud
-    #[command(subcommand, after_help = EXIT_CODES)]
-    Pki(pki::Pki),
     /// The nodes of a system: provision, renew, pause, drain, look
     #[command(subcommand, after_help = EXIT_CODES)]
     Node(node::Node),
     /// Images: build, look into, validate, upload, download
     #[command(subcommand, after_help = EXIT_CODES)]
     Image(image::Image),
+    /// The certificate authority of a system without a cloud
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Pki(pki::Pki),
     /// The Service Manager without a controller
     #[command(subcommand)]
     Sm(sm::Sm),

@@ -175,3 +175,6 @@ pub(crate) fn run(doctor: &Doctor, console: &mut Console) -> Result<(), CommandE
         errors => Err(NotWellError(errors).into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,8 +69,6 @@ pub(crate) enum UnitCommandError {
     Terminal(#[source] io::Error),
     #[error("{} could not tell; the reasons are above", count(*.0, "node"))]
     Logs(usize),
-    #[error("the Unit ended {0} before it told anything")]
-    Nothing(&'static str),
 }
 
 impl UnitCommandError {
@@ -91,8 +89,7 @@ impl UnitCommandError {
             | Self::UpdateFailed { .. }
             | Self::Signals(_)
             | Self::Terminal(_)
-            | Self::Logs(_)
-            | Self::Nothing(_) => Exit::Failed,
+            | Self::Logs(_) => Exit::Failed,
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::sm;
 
 /// Where tools look for the Unit by themselves.
 const USUAL_SOCKET: &str = "/run/muster/cm.sock";
+/// So much of an error fits beside the other columns.
+const LIVE_ERROR: usize = 24;
 /// The port of the demo's web service.
 const WEB_PORT: u16 = 8080;
 
@@ -87,6 +89,14 @@ impl<'a> Rows<'a> {
     fn of(picture: &'a Picture) -> Self {
         Self(picture.instances.values().map(Row::from).collect())
     }
+
+    /// Lines that are drawn over must not be wrapped.
+    fn shorten(&mut self) {
+        for row in &mut self.0 {
+            let end = row.error.char_indices().nth(LIVE_ERROR);
+            row.error = &row.error[..end.map_or(row.error.len(), |(at, _)| at)];
+        }
+    }
 }
 
 impl Answer for Rows<'_> {
@@ -141,7 +151,9 @@ impl Tell for Live<'_> {
         if self.drawn > 0 {
             let _ = self.console.print(&format!("\x1b[{}A\x1b[J", self.drawn));
         }
-        let _ = self.console.answer(&Rows::of(picture));
+        let mut rows = Rows::of(picture);
+        rows.shorten();
+        let _ = self.console.answer(&rows);
         let _ = self.console.flush();
         self.drawn = picture.instances.len() + 1;
     }

@@ -45,9 +45,9 @@ impl Tone {
     pub(crate) fn of_state(word: &str) -> Option<Self> {
         match word {
             "active" | "installed" | "provisioned" | "connected" | "ok" | "yes" => Some(Self::Good),
-            "activating" | "downloading" | "pending" | "installing" | "removing" | "paused"
-            | "unprovisioned" | "warning" => Some(Self::Unsettled),
-            "failed" | "error" | "unplaced" | "disconnected" => Some(Self::Bad),
+            "activating" | "waiting" | "downloading" | "pending" | "installing" | "removing"
+            | "paused" | "unprovisioned" | "warning" => Some(Self::Unsettled),
+            "failed" | "error" | "unplaced" | "away" | "disconnected" => Some(Self::Bad),
             "inactive" | "removed" | "gone" | "no" => Some(Self::Quiet),
             _ => None,
         }

@@ -109,13 +109,15 @@ pub(crate) enum UnitCallError {
     },
     #[error("{call} was not answered within {} s", CALL.as_secs())]
     Late { call: &'static str },
+    #[error("the Unit ended {call}, which goes on otherwise")]
+    Ended { call: &'static str },
 }
 
 impl UnitCallError {
     /// Sorts a failed call: the peer's own words, or trouble on the way.
     pub(crate) fn new(call: &'static str, status: Status) -> Self {
         // A status that a peer has sent has no cause of its own.
-        let on_the_way = status.code() == Code::Unavailable || status.source().is_some();
+        let on_the_way = status.source().is_some();
         let source = Box::new(status);
         match on_the_way {
             true => Self::Broken { call, source },
@@ -125,7 +127,11 @@ impl UnitCallError {
 
     /// Whether it makes sense to try again.
     pub(crate) fn is_on_the_way(&self) -> bool {
-        matches!(self, Self::Broken { .. } | Self::Late { .. })
+        match self {
+            Self::Broken { .. } | Self::Late { .. } | Self::Ended { .. } => true,
+            // A Communication Manager that is about to end says so.
+            Self::Refused { source, .. } => source.code() == Code::Unavailable,
+        }
     }
 
     /// The peer sent more than this side took, and asks it to begin again.
@@ -136,11 +142,12 @@ impl UnitCallError {
 
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Broken { .. } | Self::Late { .. } => Exit::Unreachable,
+            Self::Broken { .. } | Self::Late { .. } | Self::Ended { .. } => Exit::Unreachable,
             Self::Refused { source, .. } => match source.code() {
                 Code::NotFound => Exit::NotFound,
                 Code::InvalidArgument => Exit::Usage,
                 Code::DeadlineExceeded => Exit::Late,
+                Code::Unavailable => Exit::Unreachable,
                 Code::PermissionDenied
                 | Code::Unauthenticated
                 | Code::FailedPrecondition

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::facts::{
     AlertFacts, Described, EventFacts, InstanceFacts, ItemFacts, Listing, NetworkFacts, NodeFacts,
 };
-use super::{connect, events, get, naming};
+use super::{UnitClient, UnitCommandError, connect, events, get, naming};
 use crate::cli::Output;
 use crate::cli::unit::{self as cli, Kind};
 use crate::console::{Answer, Console, Table};
@@ -75,81 +75,66 @@ pub(super) async fn describe(
     let name = describe.name.as_str();
     let unit = connect(&describe.connection).await?;
     match describe.kind {
-        Kind::Node => {
-            let nodes = get::nodes(&unit).await?;
-            get::expect(Some(name), &nodes, |it, name| it.id == name)?;
-            let instances = get::instances(&unit, Some(name)).await?;
-            let alerts = get::alerts(&unit, LOOKED_AT, None).await?;
-            let of_node = |it: &AlertFacts| it.node.as_deref() == Some(name);
-            let things = nodes.into_iter().filter(|it| it.id == name);
-            each(things, console, |thing: NodeFacts| Description {
-                thing,
-                instances: Some(Listing(instances.clone())),
-                alerts: Some(latest(
-                    alerts.iter().filter(|it| of_node(it)).cloned().collect(),
-                )),
-                events: None,
-            })
-        }
-        Kind::Instance => {
-            let instances = get::instances(&unit, None).await?;
-            let thing = naming::one(name, &instances)?.clone();
-            let alerts = get::alerts(&unit, LOOKED_AT, None).await?;
-            let alerts = alerts.into_iter();
-            let of_it = |it: &AlertFacts| it.instance.as_deref() == Some(&*thing.name);
-            let alerts = latest(alerts.filter(of_it).collect());
-            let happened = events::of(&unit, |it: &EventFacts| it.name == thing.name).await?;
-            let description = Description {
-                thing,
-                instances: None,
-                alerts: Some(alerts),
-                events: Some(latest(happened)),
-            };
-            description.print(console)
-        }
-        Kind::Item => {
-            let items = get::items(&unit).await?;
-            get::expect(Some(name), &items, |it, name| it.id == name)?;
-            let instances = get::instances(&unit, None).await?;
-            let things = items.into_iter().filter(|it| it.id == name);
-            each(things, console, |thing: ItemFacts| {
-                let of_it = |it: &&InstanceFacts| it.item == name && it.version == thing.version;
-                let instances = instances.iter().filter(of_it).cloned().collect();
-                Description {
-                    thing,
-                    instances: Some(Listing(instances)),
-                    alerts: None,
-                    events: None,
-                }
-            })
-        }
-        Kind::Network => {
-            let networks = get::networks(&unit).await?;
-            get::expect(Some(name), &networks, |it, name| it.id == name)?;
-            let mut instances = get::instances(&unit, None).await?;
-            instances.retain(|it| it.network.as_deref() == Some(name));
-            let things = networks.into_iter().filter(|it| it.id == name);
-            each(things, console, |thing: NetworkFacts| Description {
-                thing,
-                instances: Some(Listing(instances.clone())),
-                alerts: None,
-                events: None,
-            })
-        }
+        Kind::Node => node(&unit, name).await?.print(console),
+        Kind::Instance => instance(&unit, name).await?.print(console),
+        Kind::Item => item(&unit, name).await?.print(console),
+        Kind::Network => network(&unit, name).await?.print(console),
     }
 }
 
-/// Several only where an item is there in several versions.
-fn each<T: Described>(
-    things: impl Iterator<Item = T>,
-    console: &mut Console,
-    description: impl Fn(T) -> Description<T>,
-) -> Result<(), CommandError> {
-    for (nth, thing) in things.enumerate() {
-        if nth > 0 {
-            console.print("\n")?;
-        }
-        description(thing).print(console)?;
-    }
-    Ok(())
+async fn node(unit: &UnitClient, name: &str) -> Result<Description<NodeFacts>, UnitCommandError> {
+    let thing = naming::named(name, get::nodes(unit).await?)?;
+    let instances = get::instances(unit, Some(&thing.id)).await?;
+    let mut alerts = get::alerts(unit, LOOKED_AT, None).await?;
+    alerts.retain(|it| it.node.as_ref() == Some(&thing.id));
+    Ok(Description {
+        thing,
+        instances: Some(Listing(instances)),
+        alerts: Some(latest(alerts)),
+        events: None,
+    })
+}
+
+async fn instance(
+    unit: &UnitClient,
+    name: &str,
+) -> Result<Description<InstanceFacts>, UnitCommandError> {
+    let instances = get::instances(unit, None).await?;
+    let thing = naming::one(name, &instances)?.clone();
+    let mut alerts = get::alerts(unit, LOOKED_AT, None).await?;
+    alerts.retain(|it| it.instance.as_ref() == Some(&thing.name));
+    let happened = events::of(unit, |it| it.name == thing.name).await?;
+    Ok(Description {
+        thing,
+        instances: None,
+        alerts: Some(latest(alerts)),
+        events: Some(latest(happened)),
+    })
+}
+
+async fn item(unit: &UnitClient, name: &str) -> Result<Description<ItemFacts>, UnitCommandError> {
+    let thing = naming::named(name, get::items(unit).await?)?;
+    let mut instances = get::instances(unit, None).await?;
+    instances.retain(|it| it.item == thing.id && it.version == thing.version);
+    Ok(Description {
+        thing,
+        instances: Some(Listing(instances)),
+        alerts: None,
+        events: None,
+    })
+}
+
+async fn network(
+    unit: &UnitClient,
+    name: &str,
+) -> Result<Description<NetworkFacts>, UnitCommandError> {
+    let thing = naming::named(name, get::networks(unit).await?)?;
+    let mut instances = get::instances(unit, None).await?;
+    instances.retain(|it| it.network.as_ref() == Some(&thing.id));
+    Ok(Description {
+        thing,
+        instances: Some(Listing(instances)),
+        alerts: None,
+        events: None,
+    })
 }

@@ -72,8 +72,8 @@ pub(super) async fn events(
                 console.line(&event, || layout.line(&event.row(Timestamp::now()), paint))?;
             }
         }
-        let status = tonic::Status::unavailable("the Unit ended the stream");
-        return Err(UnitCommandError::Call(UnitCallError::new("ReadEvents", status)).into());
+        let call = "ReadEvents";
+        return Err(UnitCommandError::Call(UnitCallError::Ended { call }).into());
     }
     let mut all = Vec::new();
     while let Some(event) = next(&mut stream).await? {

@@ -91,9 +91,9 @@ async fn follow(
             return Ok(());
         }
     }
-    Err(failed(tonic::Status::unavailable(
-        "the Unit ended the stream",
-    )))
+    Err(UnitCallError::Ended {
+        call: "FollowUpdate",
+    })
 }
 
 /// Bars for people who look, lines for those who read later.

@@ -53,8 +53,8 @@ pub(super) async fn logs(logs: &cli::Logs, console: &mut Console) -> Result<(), 
     }
     printer.finish(console)?;
     if logs.follow {
-        let status = tonic::Status::unavailable("the Unit ended the stream");
-        return Err(failed(status).into());
+        let call = "ReadLogs";
+        return Err(UnitCommandError::Call(UnitCallError::Ended { call }).into());
     }
     printer.judge(console)
 }

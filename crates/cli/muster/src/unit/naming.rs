@@ -3,7 +3,7 @@
 use crate::console::Exit;
 use crate::text::nearest;
 
-use super::facts::InstanceFacts;
+use super::facts::{InstanceFacts, Listed};
 
 /// How many of several candidates are named.
 const NAMED: usize = 5;
@@ -93,11 +93,30 @@ pub(crate) fn one<'a>(
     }
 }
 
+/// The one thing that has a name, or, where several versions of it are there, a key.
+pub(crate) fn named<T: Listed>(name: &str, all: Vec<T>) -> Result<T, NoSuchError> {
+    let (mut fitting, others): (Vec<T>, Vec<T>) =
+        (all.into_iter()).partition(|thing| thing.name() == name || thing.key() == name);
+    match (fitting.len(), fitting.pop()) {
+        (1, Some(thing)) => Ok(thing),
+        (_, Some(last)) => Err(NoSuchError::Several {
+            name: name.to_owned(),
+            candidates: fitting.iter().chain([&last]).map(Listed::key).collect(),
+        }),
+        (_, None) => {
+            let known: Vec<String> = others.iter().map(Listed::name).collect();
+            let known = known.iter().map(String::as_str);
+            Err(NoSuchError::unknown(T::KIND, name, known))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use muster_api::common::v2::InstanceIdent;
     use muster_control_api::v1;
 
+    use super::super::facts::ItemFacts;
     use super::*;
 
     fn instances() -> Vec<InstanceFacts> {
@@ -132,6 +151,27 @@ mod tests {
         ] {
             assert_eq!(one(name, &instances).unwrap().name, meant, "{name}");
         }
+    }
+
+    #[test]
+    fn of_several_versions_one_has_to_be_named() {
+        let item = |version: &str| {
+            ItemFacts::from(v1::Item {
+                item_id: "web".into(),
+                version: version.into(),
+                ..v1::Item::default()
+            })
+        };
+        let all = vec![item("1"), item("2")];
+        assert_eq!(named("web@2", all.clone()).unwrap().version, "2");
+        assert_eq!(
+            named("web", all.clone()).unwrap_err().to_string(),
+            "web may be web@1, web@2; name one of them"
+        );
+        assert_eq!(
+            named("wbe", all).unwrap_err().to_string(),
+            "there is no item wbe; did you mean web?"
+        );
     }
 
     #[test]

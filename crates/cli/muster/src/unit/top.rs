@@ -155,7 +155,7 @@ async fn live(
         tokio::select! {
             message = stream.message() => match message {
                 Ok(Some(snapshot)) => load.take(snapshot),
-                Ok(None) => return Err(UnitCommandError::Nothing("the stream")),
+                Ok(None) => return Err(UnitCallError::Ended { call: "FollowUsage" }.into()),
                 Err(status) => return Err(UnitCallError::new("FollowUsage", status).into()),
             },
             key = keys.recv() => match key {

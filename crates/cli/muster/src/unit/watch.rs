@@ -84,9 +84,7 @@ async fn once<T: Kind>(
             None => {}
         }
     }
-    Err(failed(tonic::Status::unavailable(
-        "the Unit ended the watch",
-    )))
+    Err(Ended::Call(UnitCallError::Ended { call: "Watch" }))
 }
 
 /// What was told so far.

@@ -20,10 +20,16 @@ pub(crate) struct EventFacts {
 
 impl From<v1::Event> for EventFacts {
     fn from(event: v1::Event) -> Self {
+        // The wire writes instances with colons; here they have one name everywhere.
+        let is_instance = event.kind == "instance" && event.name.matches(':').count() == 2;
+        let name = match is_instance {
+            true => event.name.replace(':', "/"),
+            false => event.name,
+        };
         Self {
             time: event.timestamp.and_then(time),
             kind: event.kind,
-            name: event.name,
+            name,
             message: event.message,
             warning: event.warning,
         }
