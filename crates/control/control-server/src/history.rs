@@ -20,6 +20,7 @@ pub(crate) use self::writer::loss;
 use self::writer::{Entry, Writer};
 use crate::facts::Note;
 use crate::limits::HistoryLimits;
+use crate::wire;
 
 /// Why what is remembered cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -113,14 +114,8 @@ impl History {
         }
     }
 
-    fn cut(&self, mut text: String) -> String {
-        let limit = self.shared.limits.text_bytes;
-        if text.len() > limit {
-            let end = text.floor_char_boundary(limit);
-            text.truncate(end);
-            text.push_str("...");
-        }
-        text
+    fn cut(&self, text: String) -> String {
+        wire::cut(text, self.shared.limits.text_bytes)
     }
 
     pub(crate) fn newest(&self) -> watch::Receiver<Newest> {

@@ -26,7 +26,8 @@
 //! | history, one | the daemon, from [`History::open`] | events and alerts (bounded to [`HistoryLimits::queue`]; what does not fit is counted and told) | database, a `watch` of the newest numbers | when every [`History`] is gone |
 //! | servers, one per listener | [`ControlServer`] | connections | answers | with [`ControlSocket::shutdown`], or [`RunningServer::shutdown`](muster_rpc::server::RunningServer::shutdown) |
 //!
-//! Watchers and followers are streams that are polled by their connection; they wait on a `watch` and hold nothing back.
+//! Watchers and followers are streams that are polled by their connection; they wait on a `watch` and hold nothing back. A
+//! connection is pinged after 10 s of silence, so that a watcher ends with its client, however that ended.
 //!
 //! # Invariants
 //! * What a watcher has been told, put together, is what the lists say, whenever it has caught up.

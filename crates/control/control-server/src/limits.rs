@@ -69,7 +69,7 @@ pub struct HistoryLimits {
     pub age: Duration,
     /// Events and alerts that wait to be written. Further ones are lost, and counted.
     pub queue: usize,
-    /// Longer texts are cut.
+    /// Longer texts are cut. A thousand alerts are one message, so it holds two thousand of these.
     pub text_bytes: usize,
 }
 
@@ -80,7 +80,7 @@ impl Default for HistoryLimits {
             alerts: 10_000,
             age: Duration::from_hours(30 * 24),
             queue: 1024,
-            text_bytes: 4096,
+            text_bytes: 1024,
         }
     }
 }

@@ -69,7 +69,8 @@ pub(crate) struct UnitState {
     failures: Vec<String>,
     tally: Tally,
     tally_changed: Revision,
-    tally_shown: Tally,
+    /// As of the last fact that was settled.
+    shown: Tally,
     /// Something that is shown with the tally has changed.
     overview_stale: bool,
 }
@@ -94,7 +95,7 @@ impl UnitState {
             failures: Vec::new(),
             tally: Tally::default(),
             tally_changed: 0,
-            tally_shown: Tally::default(),
+            shown: Tally::default(),
             overview_stale: false,
         }
     }
@@ -103,8 +104,8 @@ impl UnitState {
         self.revision
     }
 
-    pub(crate) fn tally(&self) -> Tally {
-        self.tally_shown
+    pub(crate) fn shown_tally(&self) -> Tally {
+        self.shown
     }
 
     pub(crate) fn progress(&self) -> &Arc<Progress> {
@@ -157,8 +158,8 @@ impl UnitState {
         self.tally.instances = self.instances.len();
         self.tally.items = self.items.len();
         let stale = std::mem::take(&mut self.overview_stale);
-        if stale || self.tally != self.tally_shown {
-            self.tally_shown = self.tally;
+        if stale || self.tally != self.shown {
+            self.shown = self.tally;
             self.revision += 1;
             self.tally_changed = self.revision;
         }
@@ -193,7 +194,7 @@ impl UnitState {
                 .filter(|it| *it == instance::Phase::Told(state))
                 .count()
         };
-        let tally = self.tally();
+        let tally = self.shown_tally();
         assert_eq!((tally.active, tally.failed), (phase(Active), phase(Failed)));
         let connected = self.nodes.after(None).filter(|(_, node)| node.connected);
         assert_eq!(tally.connected, connected.count());

@@ -156,8 +156,7 @@ impl UnitView {
         let _turn = lock(&self.shared.progress_turn);
         let before = Arc::clone(lock(&self.shared.state).progress());
         let changes = ProgressChanges::between(&before, progress);
-        let mut failures = progress.failures();
-        failures.truncate(self.shared.failures);
+        let failures = wire::failures(progress, self.shared.failures);
         self.apply(|state, now, notes| {
             state.progressed(progress, changes, failures, now, notes);
         });

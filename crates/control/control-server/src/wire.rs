@@ -7,13 +7,27 @@ use muster_api::domain::{
     Alert, AlertKind, AosError, InstanceIdent, ItemId, ItemType, MonitoringData, NetworkId, NodeId,
 };
 use muster_control_api::v1;
-use muster_desired::{InstanceProgress, ItemProgress};
+use muster_desired::{InstanceProgress, ItemProgress, Progress};
 
 use crate::operations::PlannedPlace;
 use crate::state::{ItemKey, NodeRecord, UnitState};
 
+/// Longest text of an error in a message: a page of errors fits into one.
+pub(crate) const ERROR_BYTES: usize = 2 * 1024;
+
+/// The text, or its beginning.
+pub(crate) fn cut(mut text: String, limit: usize) -> String {
+    if text.len() > limit {
+        text.truncate(text.floor_char_boundary(limit));
+        text.push_str("...");
+    }
+    text
+}
+
 fn error(error: Option<&AosError>) -> Option<ErrorInfo> {
-    error.cloned().map(ErrorInfo::from)
+    let mut shown = ErrorInfo::from(error?.clone());
+    shown.message = cut(shown.message, ERROR_BYTES);
+    Some(shown)
 }
 
 fn text(value: Option<impl ToString>) -> String {
@@ -182,7 +196,7 @@ pub(crate) fn instance_usage(
 
 /// The numbers of an overview; uptime and alerts are known elsewhere.
 pub(crate) fn overview(state: &UnitState) -> v1::Overview {
-    let tally = state.tally();
+    let tally = state.shown_tally();
     let update = tally.update.map(|update| v1::UpdateProgress {
         update_id: update.0,
         step: tally.step.as_str().to_owned(),
@@ -307,4 +321,10 @@ pub(crate) fn alert(node: &NodeId, alert: Alert) -> v1::Alert {
         subject,
         message,
     }
+}
+
+/// What went wrong with an update, the first few.
+pub(crate) fn failures(progress: &Progress, count: usize) -> Vec<String> {
+    let failures = progress.failures().into_iter().take(count);
+    failures.map(|text| cut(text, ERROR_BYTES)).collect()
 }

@@ -60,8 +60,7 @@ impl Follower {
             let instance = instance.as_ref()?;
             Some(wire::instance_progress(ident, instance))
         });
-        let mut failures = now.failures();
-        failures.truncate(self.failures);
+        let failures = wire::failures(&now, self.failures);
         loop {
             let message = v1::UpdateProgress {
                 update_id: self.update.0,

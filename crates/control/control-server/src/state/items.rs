@@ -81,10 +81,8 @@ impl UnitState {
     pub(crate) fn wanted(&mut self, desired: &DesiredStatus) {
         let facts = |(id, item): (&ItemId, &muster_desired::Item)| {
             let index = match &item.image {
-                ImageSource::Cloud { index } => Some(index.clone()),
-                ImageSource::Layout { index, .. } | ImageSource::Registry { index, .. } => {
-                    index.clone()
-                }
+                ImageSource::Cloud { index } => Some(*index),
+                ImageSource::Layout { index, .. } | ImageSource::Registry { index, .. } => *index,
             };
             let facts = ItemFacts {
                 version: item.version.clone(),

@@ -47,7 +47,7 @@ fn an_instance_from_wish_to_end() {
         since,
         "the same again is no change"
     );
-    assert_eq!(model.state.tally().active, 1);
+    assert_eq!(model.state.shown_tally().active, 1);
 
     let notes = model.told("n1", false, &[(web.clone(), Failed)]);
     assert_eq!(
@@ -56,7 +56,10 @@ fn an_instance_from_wish_to_end() {
     );
     assert!(notes[0].warning);
     assert_eq!(
-        (model.state.tally().active, model.state.tally().failed),
+        (
+            model.state.shown_tally().active,
+            model.state.shown_tally().failed
+        ),
         (0, 1)
     );
 
@@ -73,7 +76,7 @@ fn an_instance_from_wish_to_end() {
     );
     let notes = model.told("n1", true, &[]);
     assert_eq!(texts(&notes), ["instance web:local:0 is gone from n1"]);
-    assert_eq!(model.state.tally().instances, 0);
+    assert_eq!(model.state.shown_tally().instances, 0);
 }
 
 #[test]

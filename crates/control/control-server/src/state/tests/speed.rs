@@ -49,7 +49,7 @@ fn a_large_unit_is_no_problem() {
     let began = Instant::now();
     model.progress(&first);
     let first_progress = began.elapsed();
-    assert_eq!(model.state.tally().active, NODES * PER_NODE);
+    assert_eq!(model.state.shown_tally().active, NODES * PER_NODE);
 
     let mut watcher = Watcher::new(&model);
     let began = Instant::now();
