@@ -56,11 +56,14 @@ pub(crate) fn nearest<'a>(
     wrong: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    // A third of the letters may be wrong; beyond that a guess only confuses.
+    // A third of the letters may be wrong, or the end be left out; beyond that a guess only confuses.
     let most = (wrong.chars().count() / 3).max(1);
-    let distance = |it: &&str| strsim::damerau_levenshtein(wrong, it);
-    let nearest = known.into_iter().min_by_key(distance)?;
-    (distance(&nearest) <= most || nearest.starts_with(wrong)).then_some(nearest)
+    let distance = |it: &str| match it.starts_with(wrong) && !wrong.is_empty() {
+        true => 1,
+        false => strsim::damerau_levenshtein(wrong, it),
+    };
+    let nearest = known.into_iter().min_by_key(|it| distance(it))?;
+    (distance(nearest) <= most).then_some(nearest)
 }
 
 #[cfg(test)]

@@ -24,7 +24,8 @@ impl Fake {
         let machine = Machine {
             root: folder.path().to_owned(),
             path: vec![folder.path().join("usr/bin")],
-            now: Timestamp::now(),
+            // After everything that is written here.
+            now: Timestamp::now() + SignedDuration::from_hours(1),
             is_root: true,
         };
         let fake = Self { folder, machine };

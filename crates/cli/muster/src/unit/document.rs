@@ -104,6 +104,11 @@ fn explain(file: &Path, lines: &[&str], problem: &Problem, paint: Paint) -> Stri
     let found = number.and_then(|number| Some((number, *lines.get(number.checked_sub(1)?)?)));
     let error = paint.tone(Tone::Bad, "error");
     let message = shown(&problem.message);
+    // The column stands before it, where there is a line.
+    let words = match stopped_at(&message) {
+        Some((_, words)) => words,
+        None => message.as_str(),
+    };
     let Some((number, line)) = found else {
         return format!("{file}: {error}: {key}{message}");
     };
@@ -112,7 +117,7 @@ fn explain(file: &Path, lines: &[&str], problem: &Problem, paint: Paint) -> Stri
     let before = " ".repeat(column - 1);
     let mark = paint.tone(Tone::Bad, &"^".repeat(length));
     format!(
-        "{file}:{number}:{column}: {error}: {key}{message}\n {gutter} |\n {number} | {}\n {gutter} | {before}{mark}",
+        "{file}:{number}:{column}: {error}: {key}{words}\n {gutter} |\n {number} | {}\n {gutter} | {before}{mark}",
         shown(line).trim_end()
     )
 }
@@ -121,26 +126,19 @@ fn explain(file: &Path, lines: &[&str], problem: &Problem, paint: Paint) -> Stri
 /// the key, else everything.
 fn place(line: &str, key: &str, message: &str) -> (usize, usize) {
     let width = line.chars().count();
-    let stopped = message
-        .strip_prefix("column ")
-        .and_then(|rest| rest.split_once(':'))
-        .and_then(|(column, _)| column.parse::<usize>().ok());
-    if let Some(column) = stopped {
+    if let Some((column, _)) = stopped_at(message) {
         return (column.clamp(1, width + 1), 1);
     }
     let word = key.rsplit('.').next().unwrap_or_default();
     let word = word.split('[').next().unwrap_or_default();
     if let Some((at, after)) = key_in(line, word) {
-        let value = line[after..].trim_start();
-        let end = value.find([',', '}', ']', '#']).unwrap_or(value.len());
-        let value = value[..end].trim_end();
-        return match value.is_empty() {
-            true => (column_of(line, at), word.chars().count()),
-            false => (
-                column_of(line, line.len() - line[after..].trim_start().len()),
-                value.chars().count(),
-            ),
-        };
+        let value = value_in(&line[after..]);
+        // Of a key that nobody knows, the value is not what is wrong.
+        if value.is_empty() || message.starts_with("unknown key") {
+            return (column_of(line, at), word.chars().count());
+        }
+        let start = line.len() - line[after..].trim_start().len();
+        return (column_of(line, start), value.chars().count());
     }
     let text = line.trim_start().trim_start_matches("- ").trim_start();
     let start = line.len() - text.len();
@@ -148,6 +146,28 @@ fn place(line: &str, key: &str, message: &str) -> (usize, usize) {
         column_of(line, start),
         text.trim_end().chars().count().max(1),
     )
+}
+
+/// Where a parser stopped, if a message begins with that, and the rest of the message.
+fn stopped_at(message: &str) -> Option<(usize, &str)> {
+    let (column, words) = message.strip_prefix("column ")?.split_once(": ")?;
+    Some((column.parse().ok()?, words))
+}
+
+/// The value at the beginning of a text: a list or a table up to its end, anything else up to the next one or a remark.
+fn value_in(text: &str) -> &str {
+    let text = text.trim_start();
+    let mut depth = 0_usize;
+    for (at, character) in text.char_indices() {
+        match character {
+            '[' | '{' => depth += 1,
+            ']' | '}' if depth > 1 => depth -= 1,
+            ']' | '}' if depth == 1 => return &text[..=at],
+            ',' | ']' | '}' | '#' if depth == 0 => return text[..at].trim_end(),
+            _ => {}
+        }
+    }
+    text.trim_end()
 }
 
 fn column_of(line: &str, at: usize) -> usize {
@@ -186,6 +206,13 @@ mod tests {
             ("  \"Count\" : 7, ", "instances[0].count", "", "7"),
             ("  image:", "items[0].image", "", "image"),
             ("- web", "items[0]", "", "web"),
+            ("  version: [1] # no", "items[0].version", "", "[1]"),
+            (
+                "  verion: 1",
+                "items[0].verion",
+                "unknown key (value `1`)",
+                "verion",
+            ),
             ("  - gpu", "instances[0].labels[0]", "", "gpu"),
             ("naïve: {id: x}", "naïve.id", "", "x"),
             (

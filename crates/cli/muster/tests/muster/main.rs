@@ -7,3 +7,4 @@ mod pki;
 mod rig;
 mod sm;
 mod tools;
+mod unit;

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use muster_lab::program::{Process, Program};
 use serde_json::{Value, json};
@@ -178,4 +178,14 @@ impl Daemon {
 pub(crate) fn mode(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt as _;
     fs::metadata(path).expect("the file").permissions().mode() & 0o777
+}
+
+/// Waits for something that another process does.
+#[track_caller]
+pub(crate) fn until(what: &str, is: impl Fn() -> bool) {
+    let deadline = Instant::now() + TIME;
+    while !is() {
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -8,7 +8,7 @@ use ratatui::widgets::{Cell, Row, Table};
 
 use super::load::{Load, Order};
 use crate::console::{Paint, Tone};
-use crate::text::{shown, size};
+use crate::text::{count, shown, size};
 
 /// How wide a bar is.
 const BAR: usize = 10;
@@ -28,10 +28,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, load: &mut Load, paint: Paint) {
         Constraint::Length(1),
     ])
     .areas(area);
-    let count = load.instances().len();
     let title = format!(
-        "muster top: {} nodes, {count} instances, by {}",
-        load.nodes().len(),
+        "muster top: {}, {}, by {}",
+        count(load.nodes().len(), "node"),
+        count(load.instances().len(), "instance"),
         match load.order {
             Order::Cpu => "CPU",
             Order::Ram => "RAM",
@@ -178,9 +178,9 @@ mod tests {
             ],
         ));
         let lines = drawn(&mut load, 100, 9);
-        assert_eq!(lines[0], "muster top: 1 nodes, 3 instances, by CPU");
+        assert_eq!(lines[0], "muster top: 1 node, 3 instances, by CPU");
         assert!(lines[2].starts_with("node-1"), "{lines:?}");
-        assert!(lines[2].contains("|||||       50% 500 DMIPS"), "{lines:?}");
+        assert!(lines[2].contains("|||||       50%  500 DMIPS"), "{lines:?}");
         assert!(lines[5].starts_with("worker/local/0"), "{lines:?}");
         assert!(lines[6].starts_with("web/local/0"), "{lines:?}");
         assert!(lines[8].starts_with("q leave"), "{lines:?}");
