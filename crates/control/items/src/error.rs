@@ -10,6 +10,8 @@ use muster_image::{
 use muster_store::StoreError;
 use muster_telemetry::ErrorChain;
 
+use crate::cloud_source::BlobInfoError;
+
 /// Why the keeper of items cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenItemsError {
@@ -147,7 +149,16 @@ fn content_code(error: &InstallError) -> AosCode {
             FetchBlobError::WrongContent { .. } => AosCode::InvalidChecksum,
             FetchBlobError::NoPlaces => AosCode::NotFound,
             FetchBlobError::TooLarge { .. } => AosCode::OutOfRange,
-            FetchBlobError::GivenUp { .. } => AosCode::Failed,
+            FetchBlobError::GivenUp { source, .. } => match source.downcast_ref() {
+                Some(BlobInfoError::Signature { .. } | BlobInfoError::Contradiction { .. }) => {
+                    AosCode::InvalidChecksum
+                }
+                Some(BlobInfoError::Decrypt { .. } | BlobInfoError::Urls { .. }) => {
+                    AosCode::InvalidArgument
+                }
+                Some(BlobInfoError::Timeout { .. }) => AosCode::Timeout,
+                Some(BlobInfoError::Ask { .. }) | None => AosCode::Failed,
+            },
         },
         InstallError::NoSpace { .. } => AosCode::NoMemory,
         InstallError::Document { .. }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use muster_api::domain::Digest;
 use muster_desired::{ImageSource, Item, Trust};
 use muster_image::{
-    CheckReport, ImageStore, MirrorState, Progress, StoreSettings, UrlClient, Usage,
+    CheckReport, ImageStore, InstallError, MirrorState, Progress, StoreSettings, UrlClient, Usage,
 };
 use muster_item::Platform;
 use muster_store::Store;
@@ -38,6 +38,8 @@ struct Inner {
     db: Store,
     /// Items that were whole once, and their indexes: the table, in memory.
     known: Mutex<BTreeMap<Item, Digest>>,
+    /// Held while the table is compared with the blobs and changed.
+    books: tokio::sync::Mutex<()>,
     cloud: Option<Cloud>,
     client: UrlClient,
 }
@@ -73,6 +75,7 @@ impl Items {
             blobs,
             db,
             known: Mutex::new(known),
+            books: tokio::sync::Mutex::default(),
             cloud,
             client,
         };
@@ -115,17 +118,22 @@ impl Items {
             }
         };
         let index = source.index;
-        let mirrored = self.inner.blobs.mirror(index, source.blobs, progress).await;
-        if let Err(source) = mirrored {
-            let (id, version) = name(item);
-            return Err(DownloadItemError::Content {
-                id,
-                version,
-                source,
-            });
+        loop {
+            let blobs = Arc::clone(&source.blobs);
+            let mirrored = self.inner.blobs.mirror(index, blobs, progress.clone());
+            mirrored.await.map_err(|source| content(item, source))?;
+            muster_fault::hit(fault::ITEM_WHOLE);
+            if self.record(item, index).await? {
+                return Ok(index);
+            }
+            // It was said what is needed while this was whole and not known; now it is known.
         }
-        muster_fault::hit(fault::ITEM_WHOLE);
-        if known != Some(index) {
+    }
+
+    /// Takes note of an item that is whole. `false` if it is not to stay.
+    async fn record(&self, item: &Item, index: Digest) -> Result<bool, DownloadItemError> {
+        let _turn = self.inner.books.lock().await;
+        if self.inner.known_index(item) != Some(index) {
             let saved = database::save(&self.inner.db, item, index).await;
             saved.map_err(|source| {
                 let (id, version) = name(item);
@@ -138,11 +146,12 @@ impl Items {
             self.inner.known().insert(item.clone(), index);
             muster_fault::hit(fault::ITEM_RECORDED);
         }
-        Ok(index)
+        Ok(self.inner.blobs.mirror_state(&index) == MirrorState::Wanted)
     }
 
     /// Says which items are needed from now on. The time of all others begins to run.
     pub async fn retain(&self, items: &BTreeSet<Item>) -> Result<(), MaintainItemsError> {
+        let _turn = self.inner.books.lock().await;
         let needed: BTreeSet<Digest> = {
             let known = self.inner.known();
             let needed = known.iter().filter(|(item, _)| items.contains(*item));
@@ -158,10 +167,11 @@ impl Items {
     pub async fn collect(&self, now: SystemTime) -> Result<(), MaintainItemsError> {
         let collected = self.inner.blobs.collect(now).await;
         collected.map_err(MaintainItemsError::Blobs)?;
+        let _turn = self.inner.books.lock().await;
         self.forget_gone().await
     }
 
-    /// Items that went, because their time was over or space was short, are looked up again when they are wanted.
+    /// Only with the turn. Items that went, because their time was over or space was short, are looked up again when they are wanted.
     async fn forget_gone(&self) -> Result<(), MaintainItemsError> {
         let there = self.inner.blobs.inventory().items;
         let gone: BTreeSet<Item> = {
@@ -256,6 +266,15 @@ impl Items {
                 }
             }
         }
+    }
+}
+
+fn content(item: &Item, source: InstallError) -> DownloadItemError {
+    let (id, version) = name(item);
+    DownloadItemError::Content {
+        id,
+        version,
+        source,
     }
 }
 

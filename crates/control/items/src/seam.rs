@@ -27,26 +27,21 @@ impl Downloads for Items {
     ) -> BoxFuture<'_, Result<(), AosError>> {
         Box::pin(async move {
             let (sender, mut progress) = watch::channel(Progress::default());
-            let work = Self::download(self, &item, desired.trust(), Some(sender));
-            let work = std::pin::pin!(work);
-            let showing = async {
-                let mut ticks = tokio::time::interval(SIGN_OF_LIFE);
-                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                loop {
-                    let Progress {
-                        total_bytes,
-                        received_bytes,
-                    } = *progress.borrow_and_update();
-                    meter.set(received_bytes, total_bytes);
-                    tokio::select! {
-                        Ok(()) = progress.changed() => {}
-                        _ = ticks.tick() => {}
-                    }
+            let mut work =
+                std::pin::pin!(Self::download(self, &item, desired.trust(), Some(sender)));
+            let mut ticks = tokio::time::interval(SIGN_OF_LIFE);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                let done = tokio::select! {
+                    done = &mut work => Some(done),
+                    Ok(()) = progress.changed() => None,
+                    _ = ticks.tick() => None,
+                };
+                let level = *progress.borrow_and_update();
+                meter.set(level.received_bytes, level.total_bytes);
+                if let Some(done) = done {
+                    return done.map(drop).map_err(|error| error.fault());
                 }
-            };
-            tokio::select! {
-                done = work => done.map(drop).map_err(|error| error.fault()),
-                () = showing => unreachable!("it has no end"),
             }
         })
     }

@@ -50,7 +50,7 @@ impl StoreSettings {
             tries: 5,
             retry_delay: Duration::from_secs(1),
             documents: muster_item::Limits::default(),
-            unpack: muster_layer::Options::default(),
+            unpack: possible_options(),
             weakness: None,
         }
     }
@@ -62,4 +62,15 @@ impl StoreSettings {
         self.weakness = Some(weakness);
         self
     }
+}
+
+/// How layers are unpacked, as far as this user can: without root there are no other owners, devices and trusted attributes.
+pub(crate) fn possible_options() -> muster_layer::Options {
+    let mut options = muster_layer::Options::default();
+    if !rustix::process::geteuid().is_root() {
+        options.ownership = muster_layer::Ownership::Caller;
+        options.whiteouts.form = muster_layer::WhiteoutForm::EmptyFile;
+        options.whiteouts.xattrs = muster_layer::OverlayXattrs::User;
+    }
+    options
 }

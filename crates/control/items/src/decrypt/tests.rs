@@ -128,6 +128,7 @@ fn what_cannot_be_right_is_refused_before_anything_comes() {
         let wrong = iv(BlockCipher::Aes256Gcm, found);
         assert_eq!(refused(&wrong, 16, 0), Some(DecryptBlobError::Iv { found }));
     }
+    Decryptor::start(&gcm(), LONGEST_GCM + 16, LONGEST_GCM).expect("the very end");
     let beyond = Some(DecryptBlobError::Beyond { position: 16 });
     assert_eq!(refused(&cbc(), 16, 16), beyond);
     assert_eq!(refused(&gcm(), 31, 16), beyond);

@@ -6,9 +6,10 @@ mod signer;
 use jiff::{Timestamp, ToSpan};
 use sha2::{Digest as _, Sha256};
 
-use self::signer::{EC_P256, EC_P384, RSA_2048, Signers};
+use self::signer::{EC_P256, RSA_2048, Signers};
 use super::*;
 
+const EC_P384: &[&str] = &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"];
 const CONTENT: &[u8] = b"what is signed";
 
 fn digest() -> Digest {

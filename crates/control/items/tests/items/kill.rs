@@ -1,11 +1,10 @@
 //! `kill -9` at every fault point: what was acknowledged is there and whole, and the next run reaches the same end.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use aes::Aes256;
-use aes::cipher::{Array, BlockModeEncrypt, KeyIvInit};
 use muster_api::domain::Digest;
 use muster_desired::ImageSource;
 use muster_fault::{Action, Point, Trial, matrix, test_program};
@@ -14,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::rig::{TestLayout, image, item, kept, layer, open};
 use crate::server::{Faults, FileServer};
+use crate::test_cloud::encrypt_cbc;
 
 struct Scene {
     folder: TempDir,
@@ -30,9 +30,9 @@ impl Scene {
         let shared = layer(50, 30_000);
         let old = layout.add("old", &image(1, 70_000).layer(shared.clone()));
         let new = layout.add("new", &image(2, 90_000).layer(shared));
-        let (mut files, mut infos) = (std::collections::BTreeMap::new(), String::new());
+        let (mut files, mut infos) = (BTreeMap::new(), String::new());
         for digest in layout.blobs() {
-            let content = encrypt(layout.blob(&digest));
+            let content = encrypt_cbc(&layout.blob(&digest), &[0; 32], &[0; 16]);
             let hash = Sha256::digest(&content);
             let size = content.len();
             infos += &format!("{digest} {} {size}\n", hex::encode(hash));
@@ -81,9 +81,7 @@ impl Scene {
     /// What a fresh process believes in is there and whole; what was acknowledged is among it.
     fn assert_sound(&self, said: &[String]) {
         let has = |line: &str| said.iter().any(|it| it == line);
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().unwrap();
-        runtime.block_on(async {
+        runtime().block_on(async {
             let items = open(self.folder.path()).await;
             kept(&items);
             let path = self.layout.path();
@@ -108,19 +106,15 @@ impl Scene {
     }
 
     fn end_state(&self) -> Vec<Digest> {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().unwrap();
-        runtime.block_on(async { kept(&open(self.folder.path()).await) })
+        runtime().block_on(async { kept(&open(self.folder.path()).await) })
     }
 }
 
-fn encrypt(mut content: Vec<u8>) -> Vec<u8> {
-    let padding = 16 - content.len() % 16;
-    content.resize(content.len() + padding, u8::try_from(padding).unwrap());
-    let (blocks, _) = Array::slice_as_chunks_mut(&mut content);
-    let mut cipher = cbc::Encryptor::<Aes256>::new_from_slices(&[0; 32], &[0; 16]).unwrap();
-    cipher.encrypt_blocks(blocks);
-    content
+fn runtime() -> tokio::runtime::Runtime {
+    let built = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    built.unwrap()
 }
 
 /// Those of this crate, and those of the store of blobs that no unpacking and no damage is needed for.

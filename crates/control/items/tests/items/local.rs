@@ -143,6 +143,33 @@ async fn what_is_not_needed_goes_when_its_time_is_over_and_what_is_needed_stays(
     items.describe(&new).await.unwrap();
 }
 
+/// Whatever happens at the same time, what was downloaded last is needed, until it is said that it is not.
+#[tokio::test]
+async fn what_is_needed_may_be_said_while_it_comes() {
+    let (layout, _) = TestLayout::of(&image(1, 10_000));
+    let web = item("web", "1.0.0", layout.source(None));
+    let needed = BTreeSet::from([web.clone()]);
+    let folder = tempfile::tempdir().unwrap();
+    let items = open(folder.path()).await;
+    for _ in 0..50 {
+        let trust = nobody();
+        let (downloaded, retained, collected) = tokio::join!(
+            items.download(&web, &trust, None),
+            items.retain(&needed),
+            items.collect(SystemTime::now() + 60 * DAY),
+        );
+        downloaded.unwrap();
+        retained.unwrap();
+        collected.unwrap();
+        items.collect(SystemTime::now() + 60 * DAY).await.unwrap();
+        items.describe(&web).await.unwrap();
+        // It goes, and comes again.
+        items.retain(&BTreeSet::new()).await.unwrap();
+        items.collect(SystemTime::now() + 60 * DAY).await.unwrap();
+        items.describe(&web).await.unwrap_err();
+    }
+}
+
 #[tokio::test]
 async fn short_space_takes_what_is_not_needed_at_once_and_never_what_is() {
     // Documents of an item are counted with their limit while they come.
@@ -199,6 +226,13 @@ async fn what_makes_no_sense_is_refused_with_what_is_wrong() {
         "{error:?}"
     );
     assert!(error.fault().message.contains("/nowhere/at/all"));
+
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let pipe = item("pipe", "1", from_layout(pipe, None));
+    let error = items.download(&pipe, &nobody(), None).await.unwrap_err();
+    assert!(error.fault().message.contains("neither"), "{error:?}");
 
     let cloud = item(
         "cloud",

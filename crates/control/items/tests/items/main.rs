@@ -6,6 +6,7 @@ mod kill;
 mod local;
 mod registry;
 mod rig;
+#[expect(dead_code, reason = "another crate's tests use all of it")]
 #[path = "../../../../node/image/tests/common/server.rs"]
 mod server;
 mod serving;

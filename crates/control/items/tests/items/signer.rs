@@ -12,7 +12,6 @@ use tempfile::TempDir;
 /// What a key is for `openssl genpkey`.
 pub(crate) const RSA_2048: &[&str] = &["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"];
 pub(crate) const EC_P256: &[&str] = &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"];
-pub(crate) const EC_P384: &[&str] = &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"];
 
 const CONFIG: &str = "[req]\ndistinguished_name=name\n[name]\n\
     [authority]\nbasicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign\n\

@@ -81,6 +81,17 @@ pub(crate) enum Protection {
 
 pub(crate) const ALL: [Protection; 3] = [Protection::Cbc, Protection::Gcm, Protection::None];
 
+/// AES-256 in CBC, with padding.
+pub(crate) fn encrypt_cbc(content: &[u8], key: &[u8; 32], iv: &[u8; 16]) -> Vec<u8> {
+    let padding = 16 - content.len() % 16;
+    let mut text = content.to_vec();
+    text.resize(content.len() + padding, u8::try_from(padding).unwrap());
+    let (blocks, _) = Array::slice_as_chunks_mut(&mut text);
+    let mut cipher = cbc::Encryptor::<Aes256>::new_from_slices(key, iv).unwrap();
+    cipher.encrypt_blocks(blocks);
+    text
+}
+
 fn encrypt(content: &[u8], protection: Protection) -> (Vec<u8>, Option<DecryptInfo>) {
     let info = |cipher, iv: &[u8]| DecryptInfo {
         cipher,
@@ -90,13 +101,8 @@ fn encrypt(content: &[u8], protection: Protection) -> (Vec<u8>, Option<DecryptIn
     match protection {
         Protection::None => (content.to_vec(), None),
         Protection::Cbc => {
-            let padding = 16 - content.len() % 16;
-            let mut text = content.to_vec();
-            text.resize(content.len() + padding, u8::try_from(padding).unwrap());
-            let (blocks, _) = Array::slice_as_chunks_mut(&mut text);
             let iv = [7; 16];
-            let mut cipher = cbc::Encryptor::<Aes256>::new_from_slices(&KEY, &iv).unwrap();
-            cipher.encrypt_blocks(blocks);
+            let text = encrypt_cbc(content, &KEY, &iv);
             (text, Some(info(BlockCipher::Aes256Cbc, &iv)))
         }
         Protection::Gcm => {

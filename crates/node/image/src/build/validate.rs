@@ -14,6 +14,7 @@ use muster_telemetry::ErrorChain;
 use serde::Serialize;
 
 use crate::hash::Hasher;
+use crate::settings::possible_options;
 use crate::source::LayoutSource;
 
 /// How bad it is.
@@ -266,16 +267,11 @@ fn try_to_unpack(
 ) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let opened = File::open(folder.path()).map_err(|error| error.to_string())?;
-    let mut options = Options {
+    let options = Options {
         diff_id: diff_id.and_then(|diff_id| diff_id.as_bytes().try_into().ok()),
         durability: Durability::None,
-        ..Options::default()
+        ..possible_options()
     };
-    if !rustix::process::geteuid().is_root() {
-        options.ownership = muster_layer::Ownership::Caller;
-        options.whiteouts.form = muster_layer::WhiteoutForm::EmptyFile;
-        options.whiteouts.xattrs = muster_layer::OverlayXattrs::User;
-    }
     let unpacked = muster_layer::unpack(layer, compression, opened.as_fd(), &options);
     // Its own remover knows trees that the standard library's does not manage.
     let _ = muster_layer::remove_contents(opened.as_fd());

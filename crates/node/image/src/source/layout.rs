@@ -91,10 +91,15 @@ impl LayoutSource {
             path: path.clone(),
             source,
         };
-        let is_folder = path.metadata().map_err(failed)?.is_dir();
-        let members = match is_folder {
-            true => None,
-            false => Some(members(&path).map_err(failed)?),
+        let kind = path.metadata().map_err(failed)?.file_type();
+        let members = match (kind.is_dir(), kind.is_file()) {
+            (true, _) => None,
+            (_, true) => Some(members(&path).map_err(failed)?),
+            // A pipe would be waited for.
+            _ => {
+                let reason = "it is neither a folder nor an archive";
+                return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+            }
         };
         let mut source = Self {
             path,
