@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use muster_cloud::testing::samples;
-use muster_cloud::{CloudLink, FAULT_POINTS, SCHEMA, Settings, Started};
+use muster_cloud::{Access, CloudLink, FAULT_POINTS, SCHEMA, Settings, Started};
 use muster_store::{OnDamage, Store, StoreConfig};
 use muster_tls::{Alpn, ClientOptions, ClientTls, Insecure};
 
@@ -31,20 +31,25 @@ async fn run(arguments: Vec<String>) -> Result<(), Box<dyn Error>> {
         response_timeout: Duration::from_millis(500),
         pauses: (short, short),
         alerts_period: short,
-        ..Settings::new(discovery.parse()?, "unit-1", "main")
+        ..Settings::new(discovery.parse()?)
     };
     let options = ClientOptions {
         alpn: Alpn::Http1,
         ..ClientOptions::default()
     };
     let tls = ClientTls::insecure(&Insecure::because("a cloud on loopback")?, options);
-    let started = CloudLink::start(settings, tls, store).await?;
+    let access = Access {
+        system_id: "unit-1".to_owned(),
+        node: "main".to_owned(),
+        tls,
+    };
+    let started = CloudLink::start(settings, store).await?;
     let Started {
         link,
         deliveries: _deliveries,
         worker,
     } = started;
-    let worker = tokio::spawn(worker.run());
+    let worker = tokio::spawn(worker.run(std::future::ready(access)));
     if let [from, to] = &arguments[2..] {
         for number in from.parse()?..to.parse::<u64>()? {
             link.send(samples::numbered(number), None).await?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::{StatusCode, Uri};
 use muster_telemetry::ErrorChain;
-use muster_tls::{ClientTls, TlsIo};
+use muster_tls::TlsIo;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
@@ -29,8 +29,8 @@ use crate::message::incoming::BlobInfo;
 use crate::message::{Outgoing, Secret};
 use crate::reconnect::{Failure, Reconnect};
 use crate::report::Reporter;
-use crate::settings::Settings;
-use crate::window::Window;
+use crate::settings::{Access, Settings};
+use crate::window::{Slot, Window};
 
 /// A request that somebody waits for.
 #[derive(Debug)]
@@ -71,11 +71,22 @@ enum LinkError {
     Session(#[source] SessionError),
 }
 
+/// This side of the handle's channels.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) outbox: Outbox,
+    pub(crate) news: Arc<Notify>,
+    pub(crate) statuses: watch::Receiver<Published>,
+    pub(crate) requests: mpsc::Receiver<Request>,
+    pub(crate) connected: watch::Sender<ConnectionState>,
+    pub(crate) deliver: mpsc::Sender<Delivery>,
+}
+
 /// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Driver {
     settings: Settings,
-    tls: ClientTls,
+    access: Access,
     outbox: Outbox,
     news: Arc<Notify>,
     statuses: watch::Receiver<Published>,
@@ -92,32 +103,19 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one caller, which has all the channels' other ends"
-    )]
-    pub(crate) fn new(
-        settings: Settings,
-        tls: ClientTls,
-        outbox: Outbox,
-        news: Arc<Notify>,
-        statuses: watch::Receiver<Published>,
-        requests: mpsc::Receiver<Request>,
-        connected: watch::Sender<ConnectionState>,
-        deliver: mpsc::Sender<Delivery>,
-    ) -> Self {
+    pub(crate) fn new(settings: Settings, access: Access, ends: Ends) -> Self {
         Self {
             window: Window::new(settings.in_flight, settings.response_timeout),
             reporter: Reporter::new(settings.status_period),
             reconnect: Reconnect::new(settings.pauses),
-            inbox: Inbox::new(deliver),
+            inbox: Inbox::new(ends.deliver),
             settings,
-            tls,
-            outbox,
-            news,
-            statuses,
-            requests,
-            connected,
+            access,
+            outbox: ends.outbox,
+            news: ends.news,
+            statuses: ends.statuses,
+            requests: ends.requests,
+            connected: ends.connected,
             pending: BTreeMap::new(),
             last_request: 0,
             status: String::new(),
@@ -157,8 +155,7 @@ impl Driver {
         match self.outbox.taken_before().await {
             Ok(taken) => {
                 for message in taken {
-                    self.window
-                        .add(crate::window::Slot::Row(message.id), message.txn);
+                    self.window.add(Slot::Row(message.id), message.txn);
                 }
                 true
             }
@@ -193,11 +190,11 @@ impl Driver {
     async fn discover(&mut self) -> Result<(Uri, Secret), LinkError> {
         let Settings {
             discovery,
-            system_id,
             io_timeout,
             ..
         } = &self.settings;
-        match discover(&self.tls, discovery, system_id, *io_timeout).await {
+        let Access { tls, system_id, .. } = &self.access;
+        match discover(tls, discovery, system_id, *io_timeout).await {
             Ok(found) => {
                 let first = (found.urls[0].clone(), found.token.clone());
                 self.reconnect
@@ -216,7 +213,9 @@ impl Driver {
     }
 
     async fn open(&self, uri: &Uri, token: &Secret) -> Result<WebSocketStream<TlsIo>, LinkError> {
-        let io = reach(&self.tls, uri).await.map_err(LinkError::Reach)?;
+        let io = reach(&self.access.tls, uri)
+            .await
+            .map_err(LinkError::Reach)?;
         let failed = |source| LinkError::WebSocket {
             uri: uri.clone(),
             source: Box::new(source),
@@ -248,7 +247,7 @@ impl Driver {
         self.pending.retain(|id, pending| {
             let waited_for = !pending.answer.is_closed();
             if !waited_for {
-                window.remove(crate::window::Slot::Request(*id));
+                window.remove(Slot::Request(*id));
             }
             waited_for
         });

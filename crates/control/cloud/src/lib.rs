@@ -85,4 +85,4 @@ pub use self::fault::FAULT_POINTS;
 pub use self::link::{
     CloudLink, ConnectionState, Extent, KeepError, RequestError, Started, Worker,
 };
-pub use self::settings::{Settings, discovery_url};
+pub use self::settings::{Access, Settings, discovery_url};

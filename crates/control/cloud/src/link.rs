@@ -4,20 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_store::{Store, StoreError};
-use muster_tls::ClientTls;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use crate::database::{Class, Losses, Outbox, Row};
 use crate::delivery::Delivery;
-use crate::driver::{Driver, Request};
+use crate::driver::{Driver, Ends, Request};
 use crate::message::Outgoing;
 use crate::message::incoming::BlobInfo;
 use crate::message::outgoing::RequestBlobUrls;
 use crate::message::status::UnitStatus;
 use crate::message::telemetry::{Alert, MonitoringData};
 use crate::monitoring;
-use crate::settings::Settings;
+use crate::settings::{Access, Settings};
 
 /// Messages of the cloud that wait for their receiver.
 const DELIVERIES: usize = 32;
@@ -126,28 +125,28 @@ pub struct Started {
 /// The link's work; see [`run`](Self::run).
 #[derive(Debug)]
 pub struct Worker {
-    driver: Driver,
+    settings: Settings,
+    ends: Ends,
     keeper: monitoring::Keeper,
 }
 
 impl Worker {
-    /// Speaks to the cloud for ever. May be dropped at any time: what must last is on disk.
-    pub async fn run(self) {
-        tokio::join!(self.driver.run(), self.keeper.run());
+    /// Speaks to the cloud for ever, from when it is known how. May be dropped at any time: what must last is on disk.
+    pub async fn run(self, access: impl Future<Output = Access>) {
+        let driver = async {
+            let access = access.await;
+            Driver::new(self.settings, access, self.ends).run().await;
+        };
+        tokio::join!(driver, self.keeper.run());
     }
 }
 
 impl CloudLink {
-    /// The link, with what was kept before. `store` has [`SCHEMA`](crate::SCHEMA). `tls` says how the cloud is spoken to:
-    /// a client without protection only speaks to `http` and `ws` addresses, one with protection only to others.
+    /// The link, with what was kept before. `store` has [`SCHEMA`](crate::SCHEMA). Messages can be kept at once.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn start(
-        settings: Settings,
-        tls: ClientTls,
-        store: Store,
-    ) -> Result<Started, StoreError> {
+    pub async fn start(settings: Settings, store: Store) -> Result<Started, StoreError> {
         let outbox = Outbox::open(store, settings.kept_bytes).await?;
         let news = Arc::new(Notify::new());
         let (status, statuses) = watch::channel(Published::default());
@@ -172,13 +171,22 @@ impl CloudLink {
             settings.monitoring_kept_after,
             settings.largest_message,
         );
-        let driver = Driver::new(
-            settings, tls, outbox, news, statuses, requested, connected, deliver,
-        );
+        let ends = Ends {
+            outbox,
+            news,
+            statuses,
+            requests: requested,
+            connected,
+            deliver,
+        };
         Ok(Started {
             link,
             deliveries,
-            worker: Worker { driver, keeper },
+            worker: Worker {
+                settings,
+                ends,
+                keeper,
+            },
         })
     }
 

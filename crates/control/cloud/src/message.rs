@@ -13,12 +13,13 @@ pub mod telemetry;
 #[cfg(test)]
 mod tests;
 
-use jiff::Timestamp;
+/// When something was, in these messages.
+pub use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::common::{
-    Base64, CertType, Checksum, ErrorInfo, Identity, IdentityType, InstanceName, Key, Secret,
+    Base64, CertType, Checksum, ErrorInfo, Identity, IdentityType, Key, Secret,
 };
 pub use self::fold::InvalidField;
 use self::incoming::{

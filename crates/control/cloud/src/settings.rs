@@ -3,16 +3,13 @@
 use std::time::Duration;
 
 use http::Uri;
+use muster_tls::ClientTls;
 
 /// What can be set. Plain values: the daemon's configuration maps to them.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Where a Unit asks for its cloud.
     pub discovery: Uri,
-    /// Which Unit this is.
-    pub system_id: String,
-    /// The Main Node's codename; what this link itself has to say is said in its name.
-    pub node: String,
     /// What is kept while the cloud is away, in bytes.
     pub kept_bytes: u64,
     /// The longest message in either direction, in bytes.
@@ -41,11 +38,9 @@ pub struct Settings {
 
 impl Settings {
     /// The defaults.
-    pub fn new(discovery: Uri, system_id: impl Into<String>, node: impl Into<String>) -> Self {
+    pub fn new(discovery: Uri) -> Self {
         Self {
             discovery,
-            system_id: system_id.into(),
-            node: node.into(),
             kept_bytes: 32 << 20,
             largest_message: 8 << 20,
             in_flight: 8,
@@ -60,6 +55,17 @@ impl Settings {
             monitoring_kept_after: Duration::from_secs(5),
         }
     }
+}
+
+/// Who speaks to the cloud, and how. Not known before the identity manager has said so.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// Which Unit this is.
+    pub system_id: String,
+    /// The Main Node's codename; what the link itself has to say is said in its name.
+    pub node: String,
+    /// A client without protection only speaks to `http` and `ws` addresses, one with protection only to others.
+    pub tls: ClientTls,
 }
 
 /// Where a Unit asks for its cloud: the host of `host_from`, if there is one, and the path that is configured.

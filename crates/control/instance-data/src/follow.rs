@@ -15,11 +15,13 @@ impl Checksum {
         Self(Sha3_224::digest(content).into())
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    /// The checksum with these bytes; `None` if it cannot be one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 }

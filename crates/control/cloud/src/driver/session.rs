@@ -119,7 +119,7 @@ impl Driver {
         let now = Instant::now();
         let told = self
             .outbox
-            .report_losses(&self.settings.node, Timestamp::now())
+            .report_losses(&self.access.node, Timestamp::now())
             .await;
         let mut here = Connection {
             answers: VecDeque::new(),
@@ -237,7 +237,7 @@ impl Driver {
     }
 
     fn envelope(&self, txn: &str, data: &str) -> Message {
-        let text = envelope(&self.settings.system_id, txn, Timestamp::now(), data);
+        let text = envelope(&self.access.system_id, txn, Timestamp::now(), data);
         Message::Binary(text.into_bytes().into())
     }
 
@@ -257,7 +257,7 @@ impl Driver {
     }
 
     async fn receive(&mut self, here: &mut Connection, bytes: &[u8]) {
-        let message = match Envelope::from_cloud(bytes, &self.settings.system_id) {
+        let message = match Envelope::from_cloud(bytes, &self.access.system_id) {
             Ok(message) => message,
             Err(error) => {
                 if here.reported.insert("envelope".to_owned()) {
@@ -351,7 +351,7 @@ impl Driver {
         );
         let alert = Alert::CoreAlert {
             timestamp: Timestamp::now(),
-            node: Identity::codename(self.settings.node.as_str()),
+            node: Identity::codename(self.access.node.as_str()),
             core_component: "CM".to_owned(),
             message,
         };

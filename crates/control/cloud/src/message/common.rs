@@ -216,18 +216,6 @@ pub struct ErrorInfo {
     pub message: String,
 }
 
-/// One instance: `item`, `subject` and `instance` of a message.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InstanceName {
-    /// What runs.
-    pub item: Identity,
-    /// For whom.
-    pub subject: Identity,
-    /// The how manieth.
-    pub instance: u64,
-}
-
 /// What a certificate is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -242,6 +230,36 @@ pub enum CertType {
     HostDevice,
     RemoteDevice,
     AzureIot,
+}
+
+impl CertType {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Offline,
+        Self::Online,
+        Self::Um,
+        Self::Sm,
+        Self::Cm,
+        Self::Iam,
+        Self::HostDevice,
+        Self::RemoteDevice,
+        Self::AzureIot,
+    ];
+
+    /// What the protocol calls it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Offline => "offline",
+            Self::Online => "online",
+            Self::Um => "um",
+            Self::Sm => "sm",
+            Self::Cm => "cm",
+            Self::Iam => "iam",
+            Self::HostDevice => "host-device",
+            Self::RemoteDevice => "remote-device",
+            Self::AzureIot => "azure-iot",
+        }
+    }
 }
 
 /// Takes `null` for what a missing key means.

@@ -1,6 +1,5 @@
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -224,6 +223,13 @@ fn envelopes_that_are_not_right_are_refused() {
     let read = Envelope::from_cloud(&wrong, SYSTEM).expect("an envelope");
     let error = format!("{:?}", read.body.expect_err("it is wrong"));
     assert!(error.contains("items.0.version"), "it says where: {error}");
+}
+
+#[test]
+fn certificates_have_the_words_of_the_protocol() {
+    for kind in CertType::ALL {
+        assert_eq!(serde_json::to_value(kind).expect("JSON"), kind.as_str());
+    }
 }
 
 #[test]

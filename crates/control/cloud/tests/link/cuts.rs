@@ -113,7 +113,7 @@ async fn a_cloud_that_is_away_costs_old_monitoring_first_and_all_loss_is_told() 
     let cloud = TestCloud::start(SYSTEM, None);
     cloud.behave(|it| it.discovery_status = Some(503));
     let small = Settings {
-        kept_bytes: 60_000,
+        kept_bytes: 100_000,
         ..settings(&cloud)
     };
     let unit = Unit::start(small, plain()).await;

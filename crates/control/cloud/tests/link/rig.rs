@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use muster_cloud::testing::TestCloud;
-use muster_cloud::{CloudLink, ConnectionState, Delivery, SCHEMA, Settings, Started};
+use muster_cloud::{Access, CloudLink, ConnectionState, Delivery, SCHEMA, Settings, Started};
 use muster_store::{OnDamage, Store, StoreConfig};
 use muster_tls::{Alpn, ClientOptions, ClientTls, Insecure};
 use tempfile::TempDir;
@@ -34,7 +34,7 @@ pub(crate) fn settings(cloud: &TestCloud) -> Settings {
         alerts_period: Duration::from_millis(20),
         monitoring_period: Duration::from_millis(20),
         monitoring_kept_after: Duration::from_millis(10),
-        ..Settings::new(cloud.discovery(), SYSTEM, "main")
+        ..Settings::new(cloud.discovery())
     }
 }
 
@@ -65,16 +65,21 @@ impl Unit {
 
     pub(crate) async fn start_in(folder: TempDir, settings: Settings, tls: ClientTls) -> Self {
         let store = open(folder.path());
-        let started = CloudLink::start(settings, tls, store.clone()).await;
+        let started = CloudLink::start(settings, store.clone()).await;
         let Started {
             link,
             deliveries,
             worker,
         } = started.expect("a link");
+        let access = Access {
+            system_id: SYSTEM.to_owned(),
+            node: "main".to_owned(),
+            tls,
+        };
         Self {
             link,
             deliveries,
-            worker: tokio::spawn(worker.run()),
+            worker: tokio::spawn(worker.run(std::future::ready(access))),
             store,
             folder,
         }
