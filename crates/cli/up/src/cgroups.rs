@@ -54,11 +54,6 @@ impl Trees {
         trees
     }
 
-    /// Whether cgroups tell which processes belong to a node.
-    pub(crate) fn can_track(&self) -> bool {
-        self.tracking.is_some()
-    }
-
     /// Makes the cgroup of a node; `None` on a machine that has no tree or lets nobody into it.
     pub(crate) fn make(&self, demo: &str, node: &str) -> Option<PathBuf> {
         let parent = self.tracking.as_ref()?.join(demo);

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -14,20 +15,24 @@ use crate::cgroups::Trees;
 use crate::error::FileError;
 use crate::layout::{Layout, NodePlace};
 
+/// A process that was killed is gone as soon as it is scheduled once more.
+const END_TIME: Timespec = Timespec {
+    tv_sec: 5,
+    tv_nsec: 0,
+};
+
 /// Ends what is left of a node, and empties its folder for sockets. Its state stays.
 pub(crate) fn node(layout: &Layout, place: &NodePlace, trees: &Trees) -> Result<(), FileError> {
-    match trees.can_track() {
-        true => trees.sweep(&format!("{}/{}", layout.cgroup(), place.name))?,
-        false => processes(place),
-    }
+    trees.sweep(&format!("{}/{}", layout.cgroup(), place.name))?;
+    processes(place);
     mounts(&[&place.dir, &place.run])?;
     folder(&place.run)
 }
 
-/// Ends what is left of a node that has no cgroup: daemons that were started with its files, and programs whose root file system
+/// Ends what a node's cgroup did not hold, where there are none: daemons that were started with its files, and programs whose root file system
 /// is made of its images.
 pub(crate) fn processes(place: &NodePlace) {
-    let own_user = rustix::process::geteuid().as_raw();
+    let own_user = rustix::process::geteuid();
     let own_mounts = fs::read_link("/proc/self/ns/mnt").ok();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let proc = entry.path();
@@ -35,7 +40,12 @@ pub(crate) fn processes(place: &NodePlace) {
         let Some(pid) = pid.and_then(Pid::from_raw) else {
             continue;
         };
-        let is_own = || entry.metadata().is_ok_and(|it| it.uid() == own_user);
+        let is_own = || {
+            own_user.is_root()
+                || entry
+                    .metadata()
+                    .is_ok_and(|it| it.uid() == own_user.as_raw())
+        };
         let is_of_node = || {
             is_daemon_of(&proc, place)
                 || (fs::read_link(proc.join("ns/mnt")).ok() != own_mounts
@@ -48,6 +58,8 @@ pub(crate) fn processes(place: &NodePlace) {
         {
             // One that has ended is as good.
             let _ = pidfd_send_signal(&process, Signal::KILL);
+            let mut ended = [PollFd::new(&process, PollFlags::IN)];
+            let _ = poll(&mut ended, Some(&END_TIME));
         }
     }
 }
