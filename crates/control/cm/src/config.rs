@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration as Time;
 
 use muster_api::domain::CertType;
-use muster_config::{Duration, Problems, Validate};
+use muster_config::{ByteSize, Duration, Problems, Validate};
 use muster_rpc::ListenAddress;
 use serde::Deserialize;
 
@@ -66,6 +66,12 @@ pub struct RawConfig {
     pub node_info_provider: RawNodeInfoProvider,
     /// Where the cloud says which server is responsible; without it there is no cloud.
     pub service_discovery_url: String,
+    /// The host to ask instead; the path stays.
+    pub override_service_discovery_url: String,
+    /// Which system this is, where no identity manager says so.
+    pub system_id: String,
+    /// What is kept for the cloud while it is away, at most: 32 MiB.
+    pub cloud_buffer_size: Option<ByteSize>,
     /// Changes of the unit status are gathered for so long before the cloud is told: 10 s.
     pub unit_status_send_timeout: Option<Duration>,
     /// So long is waited for the cloud's answer to a message: 10 s.
@@ -101,6 +107,9 @@ impl Default for RawConfig {
             image_manager: RawImageManager::default(),
             node_info_provider: RawNodeInfoProvider::default(),
             service_discovery_url: String::new(),
+            override_service_discovery_url: String::new(),
+            system_id: String::new(),
+            cloud_buffer_size: None,
             unit_status_send_timeout: None,
             cloud_response_wait_timeout: None,
             monitoring: RawMonitoring::default(),
@@ -323,6 +332,7 @@ impl Validate for RawConfig {
             problems.report("controlSocket", "must be given");
         }
         let networks = parts::networks(&self.networks, problems);
+        let cloud = cloud::cloud(&self, problems);
         let or = |given: Option<Duration>, seconds| {
             given.map_or(Time::from_secs(seconds), Duration::get)
         };
@@ -342,7 +352,7 @@ impl Validate for RawConfig {
             item_check_period: or(self.image_manager.remove_outdated_period, DAY),
             items_max_bytes: self.image_manager.max_size.map(|it| it.bytes()),
             sm_connection_timeout: or(self.node_info_provider.sm_connection_timeout, 60),
-            cloud: cloud::cloud(&self),
+            cloud: cloud?,
             working_dir: self.working_dir,
             storage_dir: self.storage_dir,
             state_dir: self.state_dir,

@@ -13,7 +13,7 @@ use muster_control_server::{
 };
 use muster_desired::seams::Reports;
 use muster_desired::{Progress, StartUpdatesError, Updates};
-use muster_instance_data::{InstanceData, NoCloud};
+use muster_instance_data::{InstanceData, NoCloud, StateCloud};
 use muster_items::{Items, ItemsSettings, OpenItemsError};
 use muster_program::{Start, footprint};
 use muster_smcontroller::{Limits, Parts, SmController};
@@ -23,6 +23,7 @@ use muster_unit_config::{KeepFileError, UnitConfigManager};
 use tokio::sync::{oneshot, watch};
 
 use crate::blob_places::BlobPlaces;
+use crate::cloud::{self, Around, CloudDesk, CloudPart};
 use crate::config::{Config, Trust};
 use crate::identity::{IamLink, LateIdentity};
 use crate::nodes::{self, NodeDirectory};
@@ -63,6 +64,9 @@ pub(crate) enum StartError {
     /// What instances keep cannot be used.
     #[error("cannot open what instances keep")]
     InstanceData(#[source] StoreError),
+    /// What is kept for the cloud cannot be read.
+    #[error("cannot open the link to the cloud")]
+    Cloud(#[source] StoreError),
     /// The Unit's configuration cannot be read.
     #[error("cannot open the unit configuration")]
     UnitConfig(#[source] KeepFileError),
@@ -91,6 +95,8 @@ async fn open_store(config: &Config) -> Result<Store, StartError> {
     let path = config.working_dir.join("communicationmanager.db");
     let store = StoreConfig::new(path, owner, OnDamage::StartEmpty)
         .schema(&nodes::SCHEMA)
+        .schema(&cloud::SCHEMA)
+        .schema(&muster_cloud::SCHEMA)
         .schema(&placement::SCHEMA)
         .schema(&desired_file::SCHEMA)
         .schema(&muster_control_server::SCHEMA)
@@ -176,9 +182,21 @@ pub(crate) async fn run(config: Config, start: Start) -> Result<ExitCode, StartE
     };
     let directory = NodeDirectory::open(store.clone()).await;
     let directory = directory.map_err(StartError::Nodes)?;
-    let items = open_items(&config, &store, &mut tasks).await?;
+    let cloud_part = match &config.cloud {
+        Some(cloud) => {
+            let part = CloudPart::open(cloud, store.clone()).await;
+            Some(part.map_err(StartError::Cloud)?)
+        }
+        None => None,
+    };
+    let desk = cloud_part.as_ref().map(CloudPart::desk);
+    let items = open_items(&config, &store, desk.as_ref(), &mut tasks).await?;
     let settings = muster_instance_data::Settings::new(&config.storage_dir, &config.state_dir);
-    let data = InstanceData::start(store.clone(), settings, Arc::new(NoCloud)).await;
+    let states: Arc<dyn StateCloud> = match desk.clone() {
+        Some(desk) => Arc::new(desk),
+        None => Arc::new(NoCloud),
+    };
+    let data = InstanceData::start(store.clone(), settings, states).await;
     let (data, keeping) = data.map_err(StartError::InstanceData)?;
     tasks.spawn_until_shutdown("instance data", keeping);
 
@@ -186,7 +204,7 @@ pub(crate) async fn run(config: Config, start: Start) -> Result<ExitCode, StartE
     let switchboard = Arc::new(Switchboard::new(directory.clone(), view.clone()));
     let blob_folder = items.blob_folder();
     let blobs = Arc::new(BlobPlaces::new(blob_folder.clone()));
-    let (_cloud, cloud) = watch::channel(ConnectionState::Disconnected);
+    let (connection, cloud) = watch::channel(ConnectionState::Disconnected);
     let parts = Parts {
         cloud,
         blobs: blobs.clone(),
@@ -209,8 +227,8 @@ pub(crate) async fn run(config: Config, start: Start) -> Result<ExitCode, StartE
         items: items.clone(),
         nodes: directory,
         unit_config: unit_config.current(),
-        subjects,
-        data,
+        subjects: subjects.clone(),
+        data: data.clone(),
         networks: config.networks.clone(),
         instance_ttl: config.instance_ttl,
     });
@@ -236,10 +254,25 @@ pub(crate) async fn run(config: Config, start: Start) -> Result<ExitCode, StartE
         follow::show_wanted(updates.clone(), view.clone()),
     );
     let config_shown = follow::show_config(unit_config.current(), switchboard.clone());
+    let around = Around {
+        store: store.clone(),
+        identity: identity.clone(),
+        updates: updates.clone(),
+        data,
+        controller: controller.clone(),
+        switchboard: switchboard.clone(),
+        config: unit_config.current(),
+        subjects,
+        connection,
+    };
     switchboard.complete(Later {
         updates: updates.clone(),
         unit_config,
+        cloud: desk,
     });
+    if let Some(part) = cloud_part {
+        part.run(&config, around, &mut tasks);
+    }
     tasks.spawn_until_shutdown("node configurations", config_shown);
     let operations = UnitOperations {
         updates: updates.clone(),
@@ -301,13 +334,16 @@ async fn open_view(store: &Store, tasks: &mut TaskSet) -> Result<UnitView, Start
 async fn open_items(
     config: &Config,
     store: &Store,
+    desk: Option<&CloudDesk>,
     tasks: &mut TaskSet,
 ) -> Result<Items, StartError> {
     let mut settings = ItemsSettings::new(config.working_dir.join("items"));
     settings.max_bytes = config.items_max_bytes;
     settings.item_ttl = config.item_ttl;
     settings.maintenance_period = config.item_check_period;
-    let items = Items::open(settings, store.clone(), None).await;
+    settings.plain_http = matches!(config.trust, Trust::Insecure(_));
+    settings.signatures = cloud::signatures(&config.trust);
+    let items = Items::open(settings, store.clone(), desk.map(CloudDesk::for_items)).await;
     let items = items.map_err(StartError::Items)?;
     let kept = items.clone();
     tasks.spawn_until_shutdown("item maintenance", async move { kept.maintain().await });

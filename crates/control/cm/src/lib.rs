@@ -20,6 +20,7 @@
 //! | `operations`, `operators`, `logs` | what operators ask for, and where |
 //! | `desired_file` | a desired status from a file |
 //! | `servers`, `blob_places` | the ports for nodes |
+//! | `cloud` | the cloud, over `muster-cloud`: its wishes, and what it is told |
 //! | `daemon` | start and end |
 //!
 //! # Start and end
@@ -50,6 +51,7 @@
 //! address in the configuration there is none.
 
 mod blob_places;
+mod cloud;
 pub mod config;
 mod daemon;
 mod desired_file;
@@ -74,6 +76,7 @@ use muster_fault::Point;
 pub fn fault_points() -> Vec<&'static [Point]> {
     vec![
         fault::FAULT_POINTS,
+        muster_cloud::FAULT_POINTS,
         muster_desired::FAULT_POINTS,
         muster_instance_data::FAULT_POINTS,
         muster_items::FAULT_POINTS,

@@ -13,6 +13,7 @@ use muster_desired::Updates;
 use muster_smcontroller::Incident;
 use muster_unit_config::{UnitConfig, UnitConfigManager};
 
+use crate::cloud::CloudDesk;
 use crate::logs::LogRouter;
 use crate::nodes::NodeDirectory;
 use crate::nodes::table::NodeChange;
@@ -23,6 +24,8 @@ use crate::relief::relief;
 pub(crate) struct Later {
     pub(crate) updates: Updates,
     pub(crate) unit_config: UnitConfigManager,
+    /// The cloud, if there is one.
+    pub(crate) cloud: Option<CloudDesk>,
 }
 
 /// Hands facts on.
@@ -78,6 +81,9 @@ impl Switchboard {
         self.view.node_info(record.described(&node));
         self.view.node_connected(info);
         let later = self.later();
+        if let Some(cloud) = &later.cloud {
+            cloud.changed();
+        }
         self.show_config(&node, later.unit_config.current().borrow().as_deref());
         // Before what it says about its instances, which comes next.
         later
@@ -96,6 +102,9 @@ impl Switchboard {
     pub(crate) async fn disconnected(&self, node: &NodeId) {
         self.nodes.disconnected(node).await;
         self.view.node_disconnected(node);
+        if let Some(cloud) = &self.later().cloud {
+            cloud.changed();
+        }
         self.later().updates.node_down(node.clone()).await;
     }
 
@@ -104,17 +113,28 @@ impl Switchboard {
             true => self.view.instances_all(&node, statuses.clone()),
             false => self.view.instances_changed(&node, statuses.clone()),
         }
-        self.later().updates.instances(node, whole, statuses).await;
+        let later = self.later();
+        if let Some(cloud) = &later.cloud {
+            cloud.instances(&node, whole, &statuses);
+        }
+        later.updates.instances(node, whole, statuses).await;
     }
 
     pub(crate) fn measured(&self, node: &NodeId, usage: NodeMonitoring) {
+        if let Some(cloud) = &self.later().cloud {
+            cloud.measured(node, &usage);
+        }
         self.nodes.measured(node, Arc::new(usage.clone()));
         self.view.measured(node, usage);
     }
 
     pub(crate) async fn alert(&self, node: &NodeId, alert: Alert) {
-        self.view.alert(node, alert.clone());
         let later = self.later();
+        // What operators are shown is kept for the cloud.
+        if let Some(cloud) = &later.cloud {
+            cloud.alert(node, &alert).await;
+        }
+        self.view.alert(node, alert.clone());
         let record = self.nodes.get(node).unwrap_or_default();
         let config = later.unit_config.current().borrow().clone();
         if let Some(relief) = relief(node, &alert, &record, config.as_deref()) {
@@ -135,7 +155,11 @@ impl Switchboard {
             component: "muster-cm".to_owned(),
             message,
         };
-        self.view.alert(&node, Alert { timestamp, kind });
+        let alert = Alert { timestamp, kind };
+        if let Some(cloud) = &self.later().cloud {
+            cloud.alert_later(&node, &alert);
+        }
+        self.view.alert(&node, alert);
     }
 
     /// The identity manager says which nodes there are.
@@ -150,6 +174,12 @@ impl Switchboard {
         match &change.now {
             Some(record) => self.view.node_info(record.described(&change.node)),
             None => self.view.node_removed(&change.node),
+        }
+        if let Some(cloud) = &self.later().cloud {
+            match &change.now {
+                Some(_) => cloud.changed(),
+                None => cloud.forgotten(&change.node),
+            }
         }
         let updates = &self.later().updates;
         if let Some(paused) = change.paused {

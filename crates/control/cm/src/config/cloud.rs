@@ -2,7 +2,8 @@
 
 use std::time::Duration as Time;
 
-use muster_config::Duration;
+use http::Uri;
+use muster_config::{Duration, Problems};
 use serde::Deserialize;
 
 /// Measurements for the cloud.
@@ -25,7 +26,11 @@ pub struct RawAlerts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudConfig {
     /// Where it says which server is responsible.
-    pub discovery_url: String,
+    pub discovery_url: Uri,
+    /// Which system this is, where no identity manager says so.
+    pub system_id: String,
+    /// What is kept while it is away, in bytes.
+    pub kept_bytes: u64,
     /// Changes of the unit status are gathered for so long.
     pub unit_status_period: Time,
     /// So long is waited for the answer to a message.
@@ -36,15 +41,46 @@ pub struct CloudConfig {
     pub alerts_period: Time,
 }
 
-/// The keys of the file, put together; `None` without an address.
-pub(super) fn cloud(raw: &super::RawConfig) -> Option<CloudConfig> {
+/// What is kept, where nothing else is said.
+const KEPT: u64 = 32 << 20;
+
+/// The keys of the file, put together; `None` inside without an address.
+pub(super) fn cloud(
+    raw: &super::RawConfig,
+    problems: &mut Problems<'_>,
+) -> Option<Option<CloudConfig>> {
+    if raw.service_discovery_url.is_empty() {
+        return Some(None);
+    }
     let or =
         |given: Option<Duration>, seconds| given.map_or(Time::from_secs(seconds), Duration::get);
-    (!raw.service_discovery_url.is_empty()).then(|| CloudConfig {
-        discovery_url: raw.service_discovery_url.clone(),
+    let configured = address("serviceDiscoveryUrl", &raw.service_discovery_url, problems);
+    let instead = match raw.override_service_discovery_url.as_str() {
+        "" => Some(None),
+        text => address("overrideServiceDiscoveryUrl", text, problems).map(Some),
+    };
+    let system_id = match raw.system_id.as_str() {
+        "" => super::host_name(),
+        given => given.to_owned(),
+    };
+    let discovery_url = muster_cloud::discovery_url(&configured?, instead?.as_ref());
+    Some(Some(CloudConfig {
+        discovery_url,
+        system_id,
+        kept_bytes: raw.cloud_buffer_size.map_or(KEPT, |it| it.bytes()),
         unit_status_period: or(raw.unit_status_send_timeout, 10),
         response_timeout: or(raw.cloud_response_wait_timeout, 10),
         monitoring_period: or(raw.monitoring.send_period, 60),
         alerts_period: or(raw.alerts.send_period, 10),
-    })
+    }))
+}
+
+fn address(key: &str, text: &str, problems: &mut Problems<'_>) -> Option<Uri> {
+    let parsed: Option<Uri> = text.parse().ok();
+    let usable = parsed
+        .filter(|uri| uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https")));
+    if usable.is_none() {
+        problems.report(key, "must be an http or https address");
+    }
+    usable
 }
