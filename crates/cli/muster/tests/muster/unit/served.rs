@@ -1,5 +1,6 @@
 //! The real server of the control interface: over its socket, and from afar as an operator.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -7,14 +8,16 @@ use std::time::SystemTime;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use muster_api::common::v2::OsInfo;
-use muster_api::domain::{InstanceIdent, LogStatus, NodeId, NodeState};
+use muster_api::domain::{InstanceIdent, InstanceState, ItemType, LogStatus, NodeId, NodeState};
 use muster_api::iamanager::v6::NodeInfo;
 use muster_balance::Explanation;
 use muster_control_server::{
     Access, ControlServer, History, HistoryLimits, Limits, LogPart, LogRequest, Operation,
     OperationError, Operations, Parts, PlannedPlace, Previewed, SCHEMA, UnitAbout, UnitView,
 };
-use muster_desired::{Accepted, DesiredStatus, Origin, Progress, UpdateId, Version, diff};
+use muster_desired::{
+    Accepted, Condition, DesiredStatus, InstanceProgress, Origin, Progress, UpdateId, Version, diff,
+};
 use muster_rpc::ListenAddress;
 use muster_store::{OnDamage, Store, StoreConfig};
 use muster_tls::{CertStore, FileCertSource, IdentityPolicy, ServerOptions, ServerTls};
@@ -49,6 +52,7 @@ impl Wishes {
         let mut versions = self.versions.lock().expect("not poisoned");
         let id = UpdateId(u64::try_from(versions.len()).expect("few") + 1);
         self.view.wanted(&desired);
+        let instances = running(&desired);
         let version = Version {
             id,
             applied: SystemTime::now(),
@@ -61,12 +65,37 @@ impl Wishes {
         let progress = Arc::new(Progress {
             update: Some(id),
             done: true,
+            instances,
             ..Progress::default()
         });
         self.view.progress(&progress);
         self.progress.send_replace(progress);
         Accepted::New(id)
     }
+}
+
+/// Everything that is wanted, as if it ran on the only node.
+fn running(desired: &DesiredStatus) -> BTreeMap<InstanceIdent, InstanceProgress> {
+    let mut running = BTreeMap::new();
+    for (key, instances) in desired.instances() {
+        for instance in 0..instances.count {
+            let ident = InstanceIdent {
+                item_id: key.item.clone(),
+                subject_id: key.subject.clone(),
+                instance,
+                item_type: ItemType::Service,
+                preinstalled: false,
+            };
+            let progress = InstanceProgress {
+                version: "1.0.0".into(),
+                node: "main".parse().ok(),
+                condition: Condition::Told(InstanceState::Active),
+                error: None,
+            };
+            running.insert(ident, progress);
+        }
+    }
+    running
 }
 
 impl Operations for Wishes {
