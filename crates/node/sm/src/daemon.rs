@@ -14,6 +14,7 @@ use muster_item::Platform;
 use muster_launcher::seams::{Absent as NoPart, Permissions};
 use muster_launcher::{Launcher, Parts, StartLauncherError};
 use muster_nodeinfo::{GatherError, NodeFacts};
+use muster_program::footprint;
 use muster_rpc::{Dial as _, Target, TargetError};
 use muster_store::{OnDamage, OpenStoreError, Outcome, Store, StoreConfig, StoreError};
 use muster_telemetry::{ErrorChain, Notifier, Shutdown, TaskSet};
@@ -235,6 +236,7 @@ pub(crate) async fn run(
 ) -> Result<ExitCode, StartError> {
     let mut tasks = TaskSet::new(shutdown);
     tasks.watch_over(notifier);
+    tasks.spawn_until_shutdown("memory", footprint::give_back_at_rest());
     let store = open_store(&config).await?;
     let connections = connect(&config, &store, &mut tasks, shutdown, notifier).await?;
     let Some(connections) = connections else {

@@ -17,6 +17,7 @@
 //! | identity | the identity manager | who this node is, the certificate, and with it the ways to the controller |
 //! | image check | a timer | quarantine and repair of damaged images |
 //! | announcements | resources that come and go | the node's description on the stream |
+//! | memory ([`muster_program::footprint`]) | a timer | memory that only the work just done has needed |
 //! | networks, traffic, resources, node configuration, monitoring, alerts, journal | see their crates | alerts on the stream's spool, measurements on the stream |
 //!
 //! # Configuration

@@ -17,7 +17,7 @@ use tracing::debug;
 use self::quiet::Quiet;
 
 /// How often [`give_back_at_rest`] looks.
-const EVERY: Duration = Duration::from_secs(5);
+const EVERY: Duration = Duration::from_secs(3);
 /// Longest list of mappings that is looked at.
 const LONGEST: usize = 1 << 20;
 
@@ -32,6 +32,7 @@ pub async fn give_back_at_rest() {
         sleep(EVERY).await;
         if self::faults().is_some_and(|faults| quiet.look(faults)) {
             give_back();
+            quiet.given_back(self::faults().unwrap_or_default());
         }
     }
 }
