@@ -290,3 +290,74 @@ fn next_steps(outcome: &Outcome, settings: &Settings) -> String {
 fn is_usual(settings: &Settings) -> bool {
     Settings::resolve(None, None) == (settings.dir.clone(), settings.run.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn outcome(address: &str) -> (Outcome, Settings) {
+        let row = InstanceRow {
+            name: "web/demo/0".into(),
+            version: "1.0.0".into(),
+            node: "main".into(),
+            state: "active".into(),
+            address: address.into(),
+            error: String::new(),
+        };
+        let settings = Settings {
+            dir: "/srv/demo".into(),
+            run: "/srv/demo/run".into(),
+            programs: "/usr/lib/muster".into(),
+            muster: "/nowhere/in/the/path/muster".into(),
+            shape: Shape::TwoNodes,
+            patience: Duration::from_secs(1),
+        };
+        let outcome = Outcome {
+            picture: Picture {
+                nodes: BTreeMap::new(),
+                instances: [(row.name.clone(), row)].into(),
+            },
+            shape: Shape::TwoNodes,
+            desired: "/srv/demo/desired.yaml".into(),
+            control_socket: "/srv/demo/run/cm.sock".into(),
+            manager_socket: "/srv/demo/run/main/io.muster.Manager".into(),
+            started: Vec::new(),
+        };
+        (outcome, settings)
+    }
+
+    #[test]
+    fn what_to_try_can_be_typed_as_it_is_printed() {
+        let (outcome, settings) = outcome("172.17.0.4");
+        let text = next_steps(&outcome, &settings);
+        for line in [
+            "export PATH=/nowhere/in/the/path:$PATH",
+            "export MUSTER_UNIT=/srv/demo/run/cm.sock",
+            "curl http://172.17.0.4:8080/",
+            "muster apply --wait /srv/demo/desired.yaml",
+            "muster down --dir /srv/demo --run /srv/demo/run",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn an_instance_without_an_address_is_not_to_be_called() {
+        let (outcome, settings) = outcome("");
+        assert!(!next_steps(&outcome, &settings).contains("curl"));
+    }
+
+    #[test]
+    fn a_long_error_does_not_wrap_the_table() {
+        let (mut outcome, _) = outcome("");
+        for row in outcome.picture.instances.values_mut() {
+            row.error = "ä".repeat(200);
+        }
+        let mut rows = Rows::of(&outcome.picture);
+        rows.shorten();
+        assert_eq!(rows.0[0].error.chars().count(), LIVE_ERROR);
+    }
+}

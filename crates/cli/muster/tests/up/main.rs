@@ -130,7 +130,7 @@ fn a_unit_comes_up_heals_by_itself_and_leaves_nothing() {
     assert!(pids["muster-demo-wor"].is_superset(&workers) && pids["muster-demo-wor"].len() == 2);
 
     site.down();
-    assert_eq!(site.picture(), before);
+    site.assert_as(&before);
     let again = site.muster(&["down"]);
     assert!(
         again.status.success() && again.stderr.contains("there is no Unit"),
@@ -175,7 +175,7 @@ fn a_second_up_touches_nothing_and_one_after_kills_starts_what_is_missing() {
         site.kill9(site.init_of(node));
     }
     site.down();
-    assert_eq!(site.picture(), before);
+    site.assert_as(&before);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn down_works_after_an_up_that_failed_half_way() {
     assert_eq!(site.pids_of("muster-sm").len(), 2);
     site.machine_ok(&["umount", "/usr/lib/muster/muster-cm"]);
     site.down();
-    assert_eq!(site.picture(), before);
+    site.assert_as(&before);
 
     // The same again, and this time the next `up` goes on from there.
     site.machine_ok(&[
@@ -223,7 +223,7 @@ fn down_works_after_an_up_that_failed_half_way() {
     site.up(&[]);
     assert!(all_active(&site.instances()));
     site.down();
-    assert_eq!(site.picture(), before);
+    site.assert_as(&before);
 }
 
 #[test]
@@ -273,5 +273,5 @@ fn without_root_one_node_runs_natively() {
     site.up_as_nobody();
     assert_ne!(site.init_of_nobody(), old);
     site.down_as_nobody();
-    assert_eq!(site.picture(), before);
+    site.assert_as(&before);
 }

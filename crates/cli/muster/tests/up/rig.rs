@@ -40,17 +40,18 @@ const DAEMONS: [&str; 5] = [
     "muster-logd",
 ];
 
-/// Everything that could be left behind, but for what the machine's own init does meanwhile.
+/// Everything that could be left behind, a line each. What the machine's own init and mount(8) keep is theirs; of the host's
+/// files, which others change meanwhile, only the places are looked at that a Unit or a container plugin could write to.
 const LOOK: &str = r#"
-echo '# links'; ip -o link | sed 's/^[0-9]*: //'
-echo '# addresses'; ip -o addr | sed 's/^[0-9]*: //'
-echo '# routes'; ip route show table all
-echo '# rules'; nft list ruleset
-echo '# forwarding'; cat /proc/sys/net/ipv4/ip_forward
-echo '# mounts'; cut -d' ' -f5 /proc/1/mountinfo | sort
-echo '# groups'; find /sys/fs/cgroup -type d -path '*muster-demo*'
-echo '# files'; find /run /var/lib /tmp /etc /home -xdev ! -path '/run/muster/*' ! -path '/run/log/*' ! -path '/run/systemd/*' | sort
-echo '# sockets'; ls /run/muster | grep -v '^run-'
+ip -o link | sed 's/^[0-9]*: /link /'
+ip -o addr | sed 's/^[0-9]*: /address /'
+ip route show table all | sed 's/^/route /'
+nft list ruleset | sed 's/^/rule /'
+sed 's/^/forwarding /' /proc/sys/net/ipv4/ip_forward
+cut -d' ' -f5 /proc/1/mountinfo | sed 's/^/mount /'
+find /sys/fs/cgroup -type d -path '*muster-demo*' | sed 's/^/group /'
+find /run /tmp /home /etc/muster /etc/cni /var/lib/muster /var/lib/cni /var/cache/muster -xdev 2>/dev/null \
+    | grep -v -e '^/run/log/' -e '^/run/systemd/' -e '^/run/mount' -e '^/run/muster/units' | sed 's/^/file /'
 "#;
 
 pub(crate) struct Site {
@@ -346,12 +347,23 @@ impl Site {
     }
 
     /// Everything that could be left behind.
-    pub(crate) fn picture(&self) -> String {
+    pub(crate) fn picture(&self) -> BTreeSet<String> {
         let processes = self.machine.processes().expect("a list");
-        let mut names: Vec<String> = processes.into_iter().map(|it| it.name).collect();
-        names.sort();
+        let processes = processes.iter().map(|it| format!("process {}", it.name));
         let look = self.machine_ok(&["sh", "-c", LOOK]);
-        format!("# processes\n{}\n{look}", names.join("\n"))
+        processes.chain(look.lines().map(str::to_owned)).collect()
+    }
+
+    /// What was there before is there, and nothing else.
+    #[track_caller]
+    pub(crate) fn assert_as(&self, before: &BTreeSet<String>) {
+        let now = self.picture();
+        let left: Vec<&String> = now.difference(before).collect();
+        let lost: Vec<&String> = before.difference(&now).collect();
+        assert!(
+            left.is_empty() && lost.is_empty(),
+            "left behind: {left:#?}, lost: {lost:#?}"
+        );
     }
 
     #[track_caller]
