@@ -29,15 +29,21 @@ use wire::sm_service_server::{SmService, SmServiceServer};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const TIME: Duration = Duration::from_secs(300);
+const TIME: Duration = Duration::from_secs(600);
 /// Threads that were at work end after this long without, and memory goes back.
-const SETTLE: Duration = Duration::from_secs(13);
+const SETTLE: Duration = Duration::from_secs(20);
+/// Long enough for everything that a node does now and then.
+const WINDOW_SECONDS: usize = 40;
 const INSTANCES: u64 = 50;
 const SINGLE_STARTS: u64 = 10;
 /// What must not be exceeded.
 const IDLE_KIB: u64 = 6 * 1024;
 const PER_INSTANCE_KIB: u64 = 20;
 const SINGLE_MS: u64 = 150;
+const NETWORKED_MS: u64 = 300;
+/// What an instance with a network needs of the machine.
+const FOR_NETWORKS: [&str; 2] = ["/usr/lib/cni/bridge", "/usr/sbin/nft"];
+const NETWORK: (&str, &str) = ("net", "172.30.1.0/24");
 
 const INSIDE: &str = "/usr/local/lib/node-bench";
 const CONFIG: &str = r#"{"cmServerUrl": "127.0.0.1:8093", "insecure": "the controller of this measurement has no certificate",
@@ -51,6 +57,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-sm", "muster-sm"),
     ("muster-runtime-container", "muster-container"),
     ("muster-runtime-native", "muster-native-exec"),
+    ("muster-firewall", "muster-firewall"),
 ];
 
 fn main() -> Outcome<()> {
@@ -157,8 +164,21 @@ impl Node {
         Ok(message.sm_outgoing_message.ok_or("an empty message")?)
     }
 
+    async fn send(&self, command: In) -> Outcome<()> {
+        let message = wire::SmIncomingMessages {
+            sm_incoming_message: Some(command),
+        };
+        Ok(self.commands.send(Ok(message)).await?)
+    }
+
     /// Wants so many instances; how long it takes until the node has reported all of them as active.
-    async fn run(&mut self, count: u64, digest: &str, runtime: &str) -> Outcome<Duration> {
+    async fn run(&mut self, count: u64, what: &What) -> Outcome<Duration> {
+        let network = |number: u64| wire::NetworkParameters {
+            network_id: NETWORK.0.into(),
+            subnet: NETWORK.1.into(),
+            ip: format!("172.30.1.{}", number + 2),
+            ..Default::default()
+        };
         let instance = |number: u64| wire::InstanceInfo {
             instance: Some(common::InstanceIdent {
                 item_id: format!("item{number:02}"),
@@ -166,21 +186,19 @@ impl Node {
                 ..common::InstanceIdent::default()
             }),
             version: "1.0.0".into(),
-            manifest_digest: digest.to_owned(),
-            runtime_id: runtime.to_owned(),
+            manifest_digest: what.digest.clone(),
+            runtime_id: what.runtime.clone(),
             uid: 5000,
             gid: 5000,
+            network_parameters: what.has_network.then(|| network(number)),
             ..wire::InstanceInfo::default()
         };
         let update = In::UpdateInstances(wire::UpdateInstances {
             start_instances: (0..count).map(instance).collect(),
             stop_instances: Vec::new(),
         });
-        let message = wire::SmIncomingMessages {
-            sm_incoming_message: Some(update),
-        };
         let begun = Instant::now();
-        self.commands.send(Ok(message)).await?;
+        self.send(update).await?;
         loop {
             if let Out::NodeInstancesStatus(all) = self.next().await? {
                 let active = all.instances.iter().filter(|it| it.state == "active");
@@ -191,6 +209,13 @@ impl Node {
             }
         }
     }
+}
+
+/// What instances are made of.
+struct What {
+    digest: String,
+    runtime: String,
+    has_network: bool,
 }
 
 /// Proportional share of the Service Manager's memory, in KiB.
@@ -208,6 +233,21 @@ fn pss() -> Outcome<u64> {
     Err("no service manager runs".into())
 }
 
+/// Its share once work is over: the median of a while, since now and then it measures its instances, and says so.
+async fn at_rest() -> Outcome<u64> {
+    // Measurements, not synchronisation: what is looked at is what is left after a while.
+    tokio::time::sleep(SETTLE).await;
+    let mut seen = Vec::with_capacity(WINDOW_SECONDS);
+    for _ in 0..WINDOW_SECONDS {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        seen.push(pss()?);
+    }
+    seen.sort_unstable();
+    let (least, most) = (seen[0], seen[WINDOW_SECONDS - 1]);
+    println!("  memory over {WINDOW_SECONDS} s: {least} to {most} KiB");
+    Ok(seen[WINDOW_SECONDS / 2])
+}
+
 struct Table {
     is_good: bool,
 }
@@ -218,6 +258,23 @@ impl Table {
         self.is_good &= found <= limit;
         println!("  {what:<44} {found:>8} {limit:>8}{verdict}");
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Starts one after the other, then ends all; the median of how long one took, in milliseconds. The first is not counted: it makes
+/// what all of them share.
+async fn one_by_one(node: &mut Node, what: &What) -> Outcome<u64> {
+    node.run(1, what).await?;
+    let mut times = Vec::new();
+    for count in 2..2 + SINGLE_STARTS {
+        times.push(node.run(count, what).await?);
+    }
+    node.run(0, what).await?;
+    times.sort_unstable();
+    Ok(millis(times[times.len() / 2]))
 }
 
 async fn measure(digest: String) -> Outcome<()> {
@@ -244,31 +301,41 @@ async fn measure(digest: String) -> Outcome<()> {
     println!("a node under a controller, over the wire, images present");
     println!("  {:<44} {:>8} {:>8}", "", "found", "limit");
     let mut table = Table { is_good: true };
-    // Measurements, not synchronisation: what is looked at is what is left after a while.
-    tokio::time::sleep(SETTLE).await;
-    table.row("idle, PSS in KiB", pss()?, IDLE_KIB);
+    table.row("idle, PSS in KiB", at_rest().await?, IDLE_KIB);
 
-    node.run(1, &digest, &runtime).await?;
-    let mut single = Vec::new();
-    for count in 2..2 + SINGLE_STARTS {
-        single.push(node.run(count, &digest, &runtime).await?);
+    let mut what = What {
+        digest,
+        runtime,
+        has_network: false,
+    };
+    let took = one_by_one(&mut node, &what).await?;
+    table.row("command to active, ms (median of 10)", took, SINGLE_MS);
+    if FOR_NETWORKS.iter().all(|file| Path::new(file).exists()) {
+        let network = wire::UpdateNetworkParameters {
+            network_id: NETWORK.0.into(),
+            subnet: NETWORK.1.into(),
+            ip: "172.30.1.1".into(),
+            ..Default::default()
+        };
+        let networks = vec![network];
+        node.send(In::UpdateNetworks(wire::UpdateNetworks { networks }))
+            .await?;
+        what.has_network = true;
+        let took = one_by_one(&mut node, &what).await?;
+        table.row("the same with a network", took, NETWORKED_MS);
+        what.has_network = false;
+    } else {
+        println!("  no network is measured: needs {FOR_NETWORKS:?}");
     }
-    single.sort_unstable();
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let median = millis(single[single.len() / 2]);
-    table.row("command to active, ms (median of 10)", median, SINGLE_MS);
 
-    node.run(0, &digest, &runtime).await?;
-    tokio::time::sleep(SETTLE).await;
-    let before = pss()?;
-    let all = node.run(INSTANCES, &digest, &runtime).await?;
+    let before = at_rest().await?;
+    let all = node.run(INSTANCES, &what).await?;
     println!("  {INSTANCES} instances in one command: {} ms", millis(all));
-    tokio::time::sleep(SETTLE).await;
-    let after = pss()?;
+    let after = at_rest().await?;
     println!("  with {INSTANCES} instances, PSS in KiB: {before} before, {after} after");
     let each = after.saturating_sub(before) / INSTANCES;
     table.row("each instance, PSS in KiB", each, PER_INSTANCE_KIB);
-    node.run(0, &digest, &runtime).await?;
+    node.run(0, &what).await?;
     server.shutdown().await;
     match table.is_good {
         true => Ok(()),
