@@ -320,11 +320,8 @@ mod tests {
                 nodes: BTreeMap::new(),
                 instances: [(row.name.clone(), row)].into(),
             },
-            shape: Shape::TwoNodes,
             desired: "/srv/demo/desired.yaml".into(),
             control_socket: "/srv/demo/run/cm.sock".into(),
-            manager_socket: "/srv/demo/run/main/io.muster.Manager".into(),
-            started: Vec::new(),
         };
         (outcome, settings)
     }

@@ -36,16 +36,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub struct Outcome {
     /// How it is.
     pub picture: Picture,
-    /// How much of it there is.
-    pub shape: Shape,
     /// What says what shall run.
     pub desired: PathBuf,
     /// Where operators' tools reach it.
     pub control_socket: PathBuf,
-    /// Where `sctl` reaches the init of the Main Node.
-    pub manager_socket: PathBuf,
-    /// Nodes that had to be started.
-    pub started: Vec<&'static str>,
 }
 
 /// Brings the Unit up, from whatever state it is in.
@@ -72,18 +66,15 @@ pub fn up(settings: &Settings, tell: &mut dyn Tell) -> Result<Outcome, UpError> 
     let desired = desired(&layout)?;
     let nodes = Nodes::new(&layout, &record, settings);
     nodes.write_files(&system)?;
-    let started = nodes.start(tell)?;
+    nodes.start(tell)?;
     nodes.provision(tell)?;
     nodes.start_everything()?;
     tell.step("waiting for the Unit to run what it should");
     let picture = follow(&layout, &desired, nodes.places.len(), settings, tell)?;
     Ok(Outcome {
         picture,
-        shape: record.shape(),
         desired: layout.desired(),
         control_socket: layout.control_socket(),
-        manager_socket: layout.node(MAIN).manager_socket(),
-        started,
     })
 }
 
@@ -212,7 +203,7 @@ impl<'a> Nodes<'a> {
     }
 
     /// Starts the nodes whose init does not answer, in a clean place.
-    fn start(&self, tell: &mut dyn Tell) -> Result<Vec<&'static str>, UpError> {
+    fn start(&self, tell: &mut dyn Tell) -> Result<(), UpError> {
         let trees = match self.record.shape() {
             Shape::TwoNodes => Trees::find(),
             Shape::OneUser => Trees::default(),
@@ -221,7 +212,6 @@ impl<'a> Nodes<'a> {
             let made = links::make_switch(self.layout, subnet);
             made.map_err(failed("make the link between the nodes"))?;
         }
-        let mut started = Vec::new();
         for place in self.places.iter().filter(|it| !supervisor::is_up(it)) {
             tell.step(&format!("starting node {}", place.name));
             sweep::node(self.layout, place, &trees).map_err(|source| UpError::Sweep {
@@ -230,9 +220,8 @@ impl<'a> Nodes<'a> {
             })?;
             supervisor::make_folders(place)?;
             self.start_one(place, &trees)?;
-            started.push(place.name);
         }
-        Ok(started)
+        Ok(())
     }
 
     fn start_one(&self, place: &NodePlace, trees: &Trees) -> Result<(), UpError> {
