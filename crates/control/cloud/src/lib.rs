@@ -24,7 +24,8 @@
 //!
 //! A message gets its name (`txn`) when it is first taken for sending, and keeps it over connections and restarts, so that the
 //! cloud can tell a repetition. At most [`Settings::in_flight`] wait for their acknowledgement. One that is late or refused
-//! is sent again after a growing time, for ever, and holds up no other.
+//! is sent again after a growing time, for ever, and holds up no other, as long as fewer than eight times as many are refused
+//! for good.
 //!
 //! When there is no room, `thin` (pure) says what goes: monitoring, then logs, then answers, then alerts. Messages that were
 //! sent are never dropped. Every loss is counted in the database in the same transaction ([`CloudLink::losses`]), and told to

@@ -46,3 +46,76 @@ pub(super) fn next_end(env: &OverrideEnvVars, now: Timestamp) -> Option<Timestam
         .filter(|it| *it > now)
         .min()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use muster_cloud::message::incoming::{EnvVar, EnvVars};
+    use muster_store::testing::check_upgrades;
+    use muster_store::{OnDamage, StoreConfig};
+
+    use super::*;
+
+    fn second(number: i64) -> Timestamp {
+        Timestamp::from_second(number).expect("a time")
+    }
+
+    fn sample() -> OverrideEnvVars {
+        let variable = |name: &str, ttl| EnvVar {
+            name: name.to_owned(),
+            value: "v".to_owned().into(),
+            ttl,
+        };
+        let entry = EnvVars {
+            item: None,
+            subject: None,
+            instance: Some(1),
+            variables: vec![variable("A", None), variable("B", Some(second(20)))],
+        };
+        OverrideEnvVars { items: vec![entry] }
+    }
+
+    #[tokio::test]
+    async fn the_last_variables_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = StoreConfig::new(folder.path().join("cm.db"), "test", OnDamage::Refuse);
+        let store = muster_store::Store::open(&config.schema(&SCHEMA)).expect("a database");
+        let store = store.store;
+        assert_eq!(
+            load(&store).await.expect("read"),
+            OverrideEnvVars::default()
+        );
+        save(&store, &OverrideEnvVars::default())
+            .await
+            .expect("kept");
+        save(&store, &sample()).await.expect("kept");
+        assert_eq!(load(&store).await.expect("read"), sample());
+    }
+
+    #[test]
+    fn the_next_end_is_the_first_that_is_to_come() {
+        assert_eq!(next_end(&sample(), second(10)), Some(second(20)));
+        assert_eq!(next_end(&sample(), second(20)), None);
+    }
+
+    #[test]
+    fn old_databases_are_upgraded() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cloud");
+        check_upgrades(
+            &SCHEMA,
+            &folder,
+            |db| {
+                let text = serde_json::to_string(&sample()).expect("JSON");
+                let sql = "INSERT INTO cm_cloud VALUES (?1, ?2)";
+                db.execute(sql, (ENV, text)).map(drop)
+            },
+            |db, _| {
+                let sql = "SELECT value FROM cm_cloud WHERE name = ?1";
+                let text: String = db.query_row(sql, [ENV], |row| row.get(0)).expect("a row");
+                let read: OverrideEnvVars = serde_json::from_str(&text).expect("JSON");
+                assert_eq!(read, sample());
+            },
+        );
+    }
+}

@@ -213,3 +213,106 @@ fn runtime(id: Option<&RuntimeId>) -> Identity {
     id.map(|it| Identity::codename(it.as_str()))
         .unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_api::domain::{AosCode, AosError, ItemState};
+    use muster_desired::{Bytes, ItemProgress};
+
+    use super::*;
+
+    fn ident(instance: u64, preinstalled: bool) -> InstanceIdent {
+        InstanceIdent {
+            item_id: ItemId::new("web").expect("an id"),
+            subject_id: SubjectId::new("driver").expect("an id"),
+            instance,
+            item_type: ItemType::Service,
+            preinstalled,
+        }
+    }
+
+    fn told(instance: InstanceIdent, state: InstanceState) -> InstanceStatus {
+        InstanceStatus {
+            instance,
+            version: "1".to_owned(),
+            runtime_id: Some(RuntimeId::new("runc-1").expect("an id")),
+            manifest_digest: None,
+            env_vars: Vec::new(),
+            state,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn every_instance_stands_in_the_status_as_it_is() {
+        let node = NodeId::new("n1").expect("an id");
+        let mut progress = Progress::default();
+        let mut add = |index, condition, error: Option<AosError>| {
+            let placed = condition != Condition::Unplaced;
+            let instance = InstanceProgress {
+                version: "1".to_owned(),
+                node: placed.then(|| node.clone()),
+                condition,
+                error,
+            };
+            progress.instances.insert(ident(index, false), instance);
+        };
+        add(0, Condition::Told(InstanceState::Active), None);
+        add(1, Condition::Waiting, None);
+        let full = AosError::new(AosCode::NoMemory, "no node has room");
+        add(2, Condition::Unplaced, Some(full));
+        add(3, Condition::Away, None);
+        let item = ItemProgress {
+            version: "1".to_owned(),
+            state: ItemState::Installed,
+            bytes: Bytes::default(),
+            error: None,
+        };
+        progress.items.insert(ident(0, false).item_id, item);
+        let mut statuses = Statuses::new();
+        let of_node = statuses.entry(node.clone()).or_default();
+        of_node.insert(
+            ident(0, false),
+            told(ident(0, false), InstanceState::Active),
+        );
+        of_node.insert(ident(9, true), told(ident(9, true), InstanceState::Active));
+        let facts = Facts {
+            progress: &progress,
+            nodes: &[(node, NodeRecord::default())],
+            config: None,
+            subjects: BTreeSet::new(),
+            checksums: Arc::default(),
+            statuses: &statuses,
+        };
+        let status = facts.status();
+        assert_eq!(
+            status.unit_config.expect("said")[0].state,
+            wire::UnitConfigState::Absent
+        );
+        assert!(!status.nodes.expect("said")[0].is_connected);
+        assert_eq!(
+            status.items.expect("said")[0].state,
+            wire::ItemState::Installed
+        );
+        let groups = status.instances.expect("said");
+        assert_eq!(groups.len(), 2);
+        let wanted = groups
+            .iter()
+            .find(|it| it.item.id.is_some())
+            .expect("by id");
+        let states: Vec<wire::InstanceState> = wanted.instances.iter().map(|it| it.state).collect();
+        use wire::InstanceState::{Activating, Active, Failed, Inactive};
+        assert_eq!(states, [Active, Activating, Failed, Inactive]);
+        assert_eq!(wanted.instances[0].runtime.name(), Some("runc-1"));
+        let why = wanted.instances[2].error_info.as_ref().expect("a reason");
+        assert_eq!(
+            (why.aos_code, why.message.as_str()),
+            (3, "no node has room")
+        );
+        let came = groups
+            .iter()
+            .find(|it| it.item.codename.is_some())
+            .expect("by codename");
+        assert_eq!(came.instances[0].instance, 9);
+    }
+}
