@@ -23,6 +23,8 @@ pub(crate) async fn follow(
     subjects: watch::Sender<BTreeSet<SubjectId>>,
 ) {
     let identity = arrival(identity).await;
+    let (system, main) = (identity.system.clone(), identity.main_node.clone());
+    switchboard.view().identified(system, main);
     let nodes = identity.iam.follow_nodes();
     let here = identity.iam.follow_subjects();
     tokio::join!(

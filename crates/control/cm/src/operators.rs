@@ -57,10 +57,17 @@ impl Operators {
         let socket = server.serve_unix(&config.control_socket).await?;
         let path = socket.path();
         tracing::info!(socket = %path.display(), "operators are served");
-        // Nobody can be told apart without certificates, so nobody is let in.
-        let port = config
-            .control_listen
-            .filter(|_| matches!(config.trust, Trust::Iam(_)));
+        let port = match &config.trust {
+            Trust::Iam(_) => config.control_listen,
+            Trust::Insecure(_) => {
+                if let Some(port) = config.control_listen {
+                    let port = port.0;
+                    // Nobody can be told apart without certificates.
+                    tracing::warn!(%port, "operators of other machines are not served without TLS");
+                }
+                None
+            }
+        };
         Ok(Self {
             parts,
             socket,

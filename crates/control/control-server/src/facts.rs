@@ -4,7 +4,7 @@ use std::fmt;
 
 use muster_api::domain::NodeId;
 
-/// What does not change while the daemon runs.
+/// Which Unit this is. The identity manager says most of it, and may be reached only later.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnitAbout {
     /// Which Unit this is.

@@ -73,6 +73,12 @@ impl UnitView {
         }
     }
 
+    /// The identity manager says which Unit this is, and which node it is on. It may be reached long after the start.
+    pub fn identified(&self, system_id: impl Into<String>, main_node: NodeId) {
+        let system_id = system_id.into();
+        self.apply(|state, _, _| state.identified(system_id, main_node));
+    }
+
     /// The identity manager describes a node, for the first time or anew.
     pub fn node_info(&self, info: NodeInfo) {
         self.apply(|state, _, notes| state.node_info(info, notes));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use muster_api::domain::{CertType, NodeId};
 use muster_iamclient::IamClient;
 use muster_lab::machine::{Binaries, Build};
-use muster_lab::pki::{CertSpec, Pki};
+use muster_lab::pki::{CertSpec, IssuedCert, Pki};
 use muster_lab::program::{Process, Program};
 use muster_tls::{
     CertStore, ClientOptions, ClientTls, ExpectedServer, FileCertSource, Role, ServerName,
@@ -143,9 +143,14 @@ impl Iam {
             .set("caCert", json!(self.folder.join("ca.pem")))
     }
 
+    /// A certificate of a node, with its key.
+    pub(crate) fn issue(&self, node: &str, role: &str) -> IssuedCert {
+        self.pki.issue(&CertSpec::node(node, role)).unwrap()
+    }
+
     /// Files of a node's own certificate, and of the authority.
     pub(crate) fn certificate(&self, node: &str, role: &str) -> (PathBuf, PathBuf, PathBuf) {
-        let issued = self.pki.issue(&CertSpec::node(node, role)).unwrap();
+        let issued = self.issue(node, role);
         let files = issued
             .write_to(&self.folder, &format!("{node}-{role}"))
             .unwrap();

@@ -1,10 +1,12 @@
 //! With certificates: the real identity manager, away, back, and with new ones.
 
+use std::time::{Duration, Instant};
+
 use muster_api::domain::{CertType, NodeId, NodeState};
 use serde_json::json;
 
 use crate::iam::{Iam, MAIN};
-use crate::rig::{Instances, Site, TIME, until};
+use crate::rig::{Instances, Site, TIME};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_daemon_starts_without_its_identity_manager_and_goes_on_when_it_comes() {
@@ -26,6 +28,7 @@ async fn the_daemon_starts_without_its_identity_manager_and_goes_on_when_it_come
     let node = site.node_with_tls(MAIN, iam.manager_tls(MAIN).await);
     cm.until_active(1).await;
     let shown = &cm.nodes().await[MAIN];
+    assert!(shown.is_main);
     assert_eq!(
         (shown.node_type.as_str(), shown.state.as_str()),
         ("test", "provisioned")
@@ -96,17 +99,15 @@ async fn a_node_that_speaks_for_another_is_refused_and_told_of() {
         let answer = cm.control().await.list_alerts(request).await.unwrap();
         answer.into_inner().alerts
     };
-    let mut found = Vec::new();
+    let deadline = Instant::now() + TIME;
+    let mut found = alerts().await;
     while found.is_empty() {
+        assert!(Instant::now() < deadline, "{}", cm.last_words());
+        tokio::time::sleep(Duration::from_millis(20)).await;
         found = alerts().await;
-        tokio::task::yield_now().await;
     }
-    assert_eq!(
-        (found[0].kind.as_str(), found[0].node_id.as_str()),
-        ("core", "liar"),
-        "{found:#?}"
-    );
+    let alert = (found[0].kind.as_str(), found[0].node_id.as_str());
+    assert_eq!(alert, ("core", "liar"), "{found:#?}");
     assert!(!cm.nodes().await.contains_key("victim"));
-    until("nothing else", || Some(())).await;
     cm.end();
 }

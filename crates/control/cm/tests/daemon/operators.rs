@@ -86,6 +86,7 @@ async fn a_drained_node_is_empty_and_paused() {
     let site = Site::new();
     let cm = site.start();
     let (one, other) = (site.node("n1"), site.node("n2"));
+    cm.until_nodes(2).await;
     let mut document = site.document(&[("web", "1.0.0", 4)]);
     document["instances"][0]["distribution"] = "spread".into();
     cm.apply(&document).await;
@@ -126,10 +127,7 @@ async fn logs_come_from_every_node_and_unpacked() {
     let cm = site.start();
     let nodes = [site.node("n1"), site.node("n2")];
     let mut control = cm.control().await;
-    let connected = async || cm.nodes().await.values().filter(|it| it.connected).count();
-    while connected().await < nodes.len() {
-        tokio::task::yield_now().await;
-    }
+    cm.until_nodes(nodes.len()).await;
     let mut stream = control
         .read_logs(v1::ReadLogsRequest::default())
         .await

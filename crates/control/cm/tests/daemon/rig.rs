@@ -70,12 +70,17 @@ impl Site {
 
     /// The program as it is started, to be armed.
     pub(crate) fn program(&self) -> Program {
+        self.quiet_program()
+            .arg("--log=debug,h2=info,hyper=info,tower=info,reqwest=info")
+    }
+
+    /// The same, saying as much as it does where it is installed.
+    pub(crate) fn quiet_program(&self) -> Program {
         let config = self.path("cm.json");
         fs::write(&config, self.config.to_string()).unwrap();
         Program::new(env!("CARGO_BIN_EXE_muster-cm"))
             .arg("--config")
             .arg(config)
-            .arg("--log=debug,h2=info,hyper=info,tower=info,reqwest=info")
     }
 
     pub(crate) fn start(&self) -> Cm {
@@ -267,6 +272,23 @@ impl Cm {
                 );
                 tokio::time::sleep(LOOK).await;
             }
+        }
+    }
+
+    /// Waits until so many nodes are connected.
+    pub(crate) async fn until_nodes(&self, count: usize) {
+        let deadline = Instant::now() + TIME;
+        loop {
+            let nodes = self.nodes().await;
+            if nodes.values().filter(|it| it.connected).count() == count {
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{nodes:#?}\n{}",
+                self.last_words()
+            );
+            tokio::time::sleep(LOOK).await;
         }
     }
 

@@ -8,6 +8,20 @@ use super::{NodeRecord, Notes, UnitState};
 use crate::facts::{NodeConfigFacts, Note, NoteKind};
 
 impl UnitState {
+    /// Which Unit this is, and its Main Node.
+    pub(crate) fn identified(&mut self, system_id: String, main_node: NodeId) {
+        self.about.system_id = system_id;
+        let before = self.about.main_node.replace(main_node.clone());
+        if before.as_ref() == Some(&main_node) {
+            return;
+        }
+        for node in before.into_iter().chain([main_node]) {
+            if self.nodes.get(&node).is_some() {
+                self.nodes.touch(&node, &mut self.revision);
+            }
+        }
+    }
+
     /// The identity manager describes a node.
     pub(crate) fn node_info(&mut self, info: NodeInfo, notes: &mut Notes) {
         let node = info.node_id.clone();

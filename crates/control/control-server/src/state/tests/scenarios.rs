@@ -205,3 +205,27 @@ fn usage_is_told_by_the_node_and_forgotten_with_it() {
     assert_eq!(turn.snapshot.nodes_gone, ["n1"]);
     assert_eq!(model.instance(&web).usage, None);
 }
+
+#[test]
+fn the_main_node_is_shown_when_the_identity_manager_has_said_which_it_is() {
+    let mut model = Model::new(8);
+    model.connect("n1");
+    let before = model.state.revision();
+    let say = |model: &mut Model| {
+        model.fact(|it, _, _| it.identified("unit-7".to_owned(), node("n1")));
+    };
+    say(&mut model);
+    assert_eq!(model.state.about.system_id, "unit-7");
+    assert_eq!(model.state.about.main_node, Some(node("n1")));
+    assert_eq!(
+        model.state.revision(),
+        before + 1,
+        "whoever watches is told"
+    );
+    say(&mut model);
+    assert_eq!(
+        model.state.revision(),
+        before + 1,
+        "the same again is no change"
+    );
+}
