@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
+use muster_durable::key_file::KeyFileError;
 use muster_identifier::StartIdentifierError;
 use muster_keys::{CertHandler, FindCertError, OpenHandlerError};
 use muster_node_registry::{
     JoinConfig, JoinLink, JoinTargets, LoadNodesError, Registry, RegistryLimits,
 };
 use muster_nodeinfo::{GatherError, NodeFacts};
-use muster_durable::key_file::KeyFileError;
 use muster_permissions::{Limits, Permissions};
 use muster_program::footprint;
 use muster_rpc::{Dial, TargetError};

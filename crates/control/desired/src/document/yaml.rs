@@ -109,7 +109,8 @@ mod tests {
     #[test]
     fn lists_of_tables_are_written_in_block_style_also_at_the_top() {
         let value = json!([{"name": "web", "labels": ["a", "yes"]}, [1, [2]], null, []]);
-        let text = "- labels:\n  - a\n  - \"yes\"\n  name: web\n-\n  - 1\n  -\n    - 2\n- null\n- []\n";
+        let text =
+            "- labels:\n  - a\n  - \"yes\"\n  name: web\n-\n  - 1\n  -\n    - 2\n- null\n- []\n";
         assert_eq!(to_yaml(&value), text);
     }
 }

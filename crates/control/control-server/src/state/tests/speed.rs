@@ -6,7 +6,11 @@ use muster_api::domain::NodeState;
 use super::world::{Model, Watcher, ident, node, node_info, progress, share};
 
 /// A debug build takes ten times as long for each.
-const NODES: usize = if cfg!(debug_assertions) { 2_000 } else { 10_000 };
+const NODES: usize = if cfg!(debug_assertions) {
+    2_000
+} else {
+    10_000
+};
 const PER_NODE: usize = 10;
 
 /// Resident memory of this process, in bytes.
