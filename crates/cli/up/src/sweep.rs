@@ -1,8 +1,9 @@
 //! Removes what a node left: processes, cgroups, mounts. Works whoever died, in whatever order.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -119,23 +120,25 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-/// Removes a folder with all in it, if it is there and nothing is mounted in it.
+/// Removes a folder with all in it, if it is there. Image layers have folders that forbid that to their owner; what is mounted in
+/// it stays, and is an error.
 pub(crate) fn folder(path: &Path) -> Result<(), FileError> {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    if let Some(point) = mount_points(&table, &[path]).first() {
-        let mounted = io::Error::other(format!("{} is mounted", point.display()));
-        return Err(FileError::of("remove", path)(mounted));
-    }
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(FileError::of("remove", path)(error))
-        }
-        _ => Ok(()),
-    }
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(());
+    };
+    let opened = match File::open(above) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(FileError::of("open", above))?,
+    };
+    muster_layer::remove_tree(opened.as_fd(), name.as_bytes())
+        .map_err(io::Error::other)
+        .map_err(FileError::of("remove", path))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -154,8 +157,11 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let inner = place.path().join("a/b");
         fs::create_dir_all(&inner).unwrap();
+        // As a layer's, which its owner may neither read nor write.
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o000)).unwrap();
         folder(&place.path().join("a")).unwrap();
         folder(&place.path().join("a")).unwrap();
+        folder(&place.path().join("a/b/c")).unwrap();
         assert!(!inner.exists());
     }
 }

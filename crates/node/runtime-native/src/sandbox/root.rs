@@ -77,9 +77,18 @@ fn show_beside(root: &Path, folder: &Path) -> Result<(), SandboxError> {
         Ok(_) => Ok(()),
         Err(_) => {
             rootfs::make_mount_point(root, folder, true).map_err(SandboxError::Rootfs)?;
-            must("show a folder of the host", mount_bind(folder, &target))?;
+            must("show a folder of the host", bind_folder(folder, &target))?;
             must("show a folder of the host", read_only(&target, true))
         }
+    }
+}
+
+/// Without what is mounted below it, where that can be left out: within a user namespace it cannot, since it may be there to hide
+/// something.
+fn bind_folder(folder: &Path, target: &Path) -> rustix::io::Result<()> {
+    match mount_bind(folder, target) {
+        Err(rustix::io::Errno::INVAL) => mount_bind_recursive(folder, target),
+        outcome => outcome,
     }
 }
 
