@@ -194,6 +194,8 @@ impl Driver {
         let (accepted, turn) = self.machine.accept(wish, self.started.elapsed());
         self.has_news = true;
         self.carry_out(turn, meters).await;
+        // Whoever is told of an update asks for its progress next, and must find it.
+        self.publish(true);
         accepted
     }
 

@@ -95,7 +95,24 @@ impl Reports for Unit {
     }
 }
 
+fn limits() -> Limits {
+    Limits {
+        nodes_patience: Duration::from_millis(1),
+        answer: Duration::from_millis(50),
+        report_period: Duration::from_millis(1),
+        ..Limits::default()
+    }
+}
+
 async fn start(folder: &Path, unit: &Arc<Unit>) -> (Updates, tokio::task::JoinHandle<()>, Store) {
+    start_with(folder, unit, limits()).await
+}
+
+async fn start_with(
+    folder: &Path,
+    unit: &Arc<Unit>,
+    limits: Limits,
+) -> (Updates, tokio::task::JoinHandle<()>, Store) {
     let config = StoreConfig::new(folder.join("unit.db"), "test 1", OnDamage::Refuse);
     let store = Store::open(&config.schema(&SCHEMA)).expect("a store").store;
     let parts = Parts {
@@ -104,12 +121,6 @@ async fn start(folder: &Path, unit: &Arc<Unit>) -> (Updates, tokio::task::JoinHa
         balancer: unit.clone(),
         nodes: unit.clone(),
         reports: unit.clone(),
-    };
-    let limits = Limits {
-        nodes_patience: Duration::from_millis(1),
-        answer: Duration::from_millis(50),
-        report_period: Duration::from_millis(1),
-        ..Limits::default()
     };
     let (updates, task) = Updates::start(parts, limits).await.expect("it starts");
     (updates, tokio::spawn(task), store)
@@ -200,6 +211,24 @@ async fn wishes_previews_and_ways_back_outlive_the_process() {
     drop(updates);
     task.await.expect("it ends");
     store.close().await.expect("it closes");
+}
+
+/// However rarely progress is told: whoever is answered that there is an update finds it.
+#[tokio::test]
+async fn an_update_that_was_accepted_can_be_followed_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = Limits {
+        report_period: Duration::from_secs(3600),
+        ..limits()
+    };
+    let unit = Arc::new(Unit::default());
+    let (updates, task, _store) = start_with(folder.path(), &unit, limits).await;
+    let first = apply(&updates, "1").await;
+    assert_eq!(updates.progress().borrow().update, Some(first));
+    let second = apply(&updates, "2").await;
+    assert_eq!(updates.progress().borrow().update, Some(second));
+    drop(updates);
+    task.await.expect("it ends");
 }
 
 #[tokio::test]
