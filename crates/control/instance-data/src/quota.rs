@@ -87,20 +87,23 @@ impl Quota {
         if result == 0 {
             return Ok(());
         }
-        let source = io::Error::last_os_error();
+        Err(self.failed(path, io::Error::last_os_error()))
+    }
+
+    fn failed(&self, path: &Path, source: io::Error) -> SetQuotaError {
+        let path = path.to_owned();
         match source.raw_os_error() {
-            // No quotas in this kernel, in this kind of file system, or not switched on.
-            Some(libc::ENOSYS | libc::ESRCH | libc::EOPNOTSUPP | libc::ENOTBLK) => {
-                Err(SetQuotaError::NotSupported {
-                    path: path.to_owned(),
-                })
+            // No quotas in this kernel, in this kind of file system, or not switched on; or the device is out of sight, as it
+            // is for a node that is a container.
+            Some(libc::ENOSYS | libc::ESRCH | libc::EOPNOTSUPP | libc::ENOTBLK | libc::ENOENT) => {
+                SetQuotaError::NotSupported { path }
             }
-            _ => Err(SetQuotaError::Refused {
-                path: path.to_owned(),
+            _ => SetQuotaError::Refused {
+                path,
                 uid: self.uid,
                 bytes: self.bytes,
                 source,
-            }),
+            },
         }
     }
 }
@@ -148,6 +151,26 @@ mod tests {
         assert_eq!(device_in(table, "7:3").as_deref(), Some("/dev/my disk"));
         assert_eq!(device_in(table, "0:25"), None);
         assert_eq!(device_in(table, "9:9"), None);
+    }
+
+    #[test]
+    fn a_device_that_is_out_of_sight_has_no_quotas_and_a_refusal_is_one() {
+        let failed = |number| {
+            let quota = Quota {
+                uid: 5000,
+                bytes: 1,
+            };
+            quota.failed(Path::new("/data"), io::Error::from_raw_os_error(number))
+        };
+        for number in [libc::ENOENT, libc::ESRCH, libc::ENOTBLK] {
+            let error = failed(number);
+            assert!(
+                matches!(error, SetQuotaError::NotSupported { .. }),
+                "{error:?}"
+            );
+        }
+        let error = failed(libc::EPERM);
+        assert!(matches!(error, SetQuotaError::Refused { .. }), "{error:?}");
     }
 
     #[test]
