@@ -97,13 +97,14 @@ impl Start<'_> {
         // A session of its own: what is typed at, or happens to, the terminal is not for it.
         let mut command = Command::new("setsid");
         if is_second {
+            // A slave of the machine's mounts: what is mounted in the node stays there, and what the machine unmounts is let go.
             command.args([
                 "unshare",
                 "--mount",
                 "--net",
                 "--uts",
                 "--propagation",
-                "private",
+                "slave",
                 "--",
             ]);
         }

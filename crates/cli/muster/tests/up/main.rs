@@ -191,7 +191,7 @@ fn down_works_after_an_up_that_failed_half_way() {
     let site = Site::boot();
     let before = site.picture();
     // The Communication Manager cannot run: everything before it is there.
-    site.machine_ok(&["mount", "--bind", "/bin/false", "/usr/lib/muster/muster-cm"]);
+    site.break_program("muster-cm");
     let failed = site.try_up(&["--timeout", "2s"]);
     assert_eq!(
         failed.status.code(),
@@ -206,20 +206,15 @@ fn down_works_after_an_up_that_failed_half_way() {
         failed.stderr
     );
     assert_eq!(site.pids_of("muster-sm").len(), 2);
-    site.machine_ok(&["umount", "/usr/lib/muster/muster-cm"]);
+    site.mend_program("muster-cm");
     site.down();
     site.assert_as(&before);
 
     // The same again, and this time the next `up` goes on from there.
-    site.machine_ok(&[
-        "mount",
-        "--bind",
-        "/bin/false",
-        "/usr/lib/muster/muster-iam",
-    ]);
+    site.break_program("muster-iam");
     let failed = site.try_up(&["--timeout", "2s"]);
     assert!(!failed.status.success());
-    site.machine_ok(&["umount", "/usr/lib/muster/muster-iam"]);
+    site.mend_program("muster-iam");
     site.up(&[]);
     assert!(all_active(&site.instances()));
     site.down();

@@ -326,6 +326,18 @@ impl Site {
         self.machine_ok(&["kill", "-9", &pid.to_string()]);
     }
 
+    /// Has a daemon end at once whenever it is started, on every node.
+    pub(crate) fn break_program(&self, name: &str) {
+        let path = format!("/usr/lib/muster/{name}");
+        self.machine_ok(&["mv", &path, &format!("{path}.whole")]);
+        self.machine_ok(&["cp", "/bin/false", &path]);
+    }
+
+    pub(crate) fn mend_program(&self, name: &str) {
+        let path = format!("/usr/lib/muster/{name}");
+        self.machine_ok(&["mv", &format!("{path}.whole"), &path]);
+    }
+
     /// The Main Node's end of the link to the second.
     pub(crate) fn link(&self) -> String {
         let links = self.machine_ok(&["sh", "-c", "ls /sys/class/net | grep '^mu.*l$'"]);
