@@ -13,6 +13,7 @@
 //!   Communication Manager depends on; [`SmController`] is all of them. A node that is not connected is
 //!   [`NodeCommandError::NotFound`].
 //! * [`Receivers`] and [`BlobUrls`] are what it implements.
+//! * `testing`, with the feature of that name, has simulated nodes for measurements.
 //!
 //! # What a stream goes through
 //! 1. *Accepted.* The peer's certificate says that it is the Service Manager of some node (a SPIFFE id or a mapped identity). A
@@ -72,6 +73,8 @@ mod receivers;
 mod refusal;
 mod shared;
 mod stream;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use self::bucket::Rate;
 pub use self::controller::{Parts, SmController};

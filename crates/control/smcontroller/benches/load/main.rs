@@ -10,7 +10,6 @@
 )]
 
 mod controller;
-mod nodes;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -18,7 +17,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use self::nodes::Fleet;
+use muster_api::common::v2 as common;
+use muster_api::servicemanager::v5 as wire;
+use muster_lab::pki::{CertSpec, Pki};
+use muster_smcontroller::testing::{Credentials, Fleet};
 
 const FOLDER: &str = "MUSTER_SMCONTROLLER_BENCH_FOLDER";
 /// What the project has set itself: memory per node, and for 10,000 nodes registration and fan-out.
@@ -26,6 +28,8 @@ const KIB_PER_NODE: u64 = 48;
 const REGISTRATION: Duration = Duration::from_secs(30);
 const FAN_OUT: Duration = Duration::from_secs(2);
 const MESSAGES_PER_SECOND: u32 = 5_000;
+/// What nodes say that they use, in bytes.
+const RAM: u64 = 1 << 28;
 
 fn setting(name: &str, default: u32) -> u32 {
     let given = std::env::var(name).ok();
@@ -104,6 +108,38 @@ impl Drop for Controller {
     }
 }
 
+/// Writes the controller's certificate into the folder, and makes one for every node.
+async fn fleet(folder: &Path, count: u32) -> Fleet {
+    let pki = Pki::new("system-1").unwrap();
+    pki.write_ca(folder, "ca").unwrap();
+    let server = pki.issue(&CertSpec::node("main", "cm")).unwrap();
+    server.write_to(folder, "server").unwrap();
+    let runtime = wire::RuntimeInfo {
+        runtime_id: "runc".into(),
+        r#type: "runc".into(),
+        max_instances: 100,
+        os_info: Some(common::OsInfo {
+            os: "linux".into(),
+            ..Default::default()
+        }),
+        arch_info: Some(common::ArchInfo {
+            architecture: "arm64".into(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let nodes = (0..count).map(|number| {
+        let node = format!("node-{number}");
+        let cert = pki.issue(&CertSpec::node(&node, "sm")).unwrap();
+        Credentials {
+            node,
+            cert_pem: cert.cert_pem,
+            key_pem: cert.key_pem,
+        }
+    });
+    Fleet::new(pki.ca_pem(), runtime, nodes).await
+}
+
 fn row(what: &str, value: String, limit: &str) {
     println!("{what:<48} {value:>14}   {limit}");
 }
@@ -111,7 +147,7 @@ fn row(what: &str, value: String, limit: &str) {
 async fn measure() {
     let count = setting("MUSTER_BENCH_NODES", 2_000);
     let folder = tempfile::tempdir().unwrap();
-    let mut fleet = Fleet::prepare(folder.path(), count).await;
+    let mut fleet = fleet(folder.path(), count).await;
     let mut controller = Controller::start(folder.path());
 
     // What the first one costs is the server's, not the node's.
@@ -122,7 +158,7 @@ async fn measure() {
         controller.cpu_seconds(),
         Instant::now(),
     );
-    fleet.start(controller.address, count);
+    fleet.start(controller.address, count as usize);
     controller.ask(&format!("wait {count}"));
     let (took, cpu) = (began.elapsed(), controller.cpu_seconds() - cpu);
     let per_node = (controller.resident() - before) / u64::from(count.max(2) - 1);
@@ -152,7 +188,7 @@ async fn measure() {
     let began = Instant::now();
     controller.ask("update");
     let handed_over = began.elapsed();
-    fleet.updated(u64::from(count)).await;
+    fleet.updated(count as usize).await;
     let limit = format!("(10,000 in {FAN_OUT:?})");
     row(
         "one update to all: handed over",
@@ -167,7 +203,7 @@ async fn measure() {
 
     let seconds = setting("MUSTER_BENCH_SECONDS", 20);
     // Every node's buffers reach their size with its first messages, which is no growth.
-    fleet.measure(MESSAGES_PER_SECOND, count * 10).await;
+    fleet.measure(MESSAGES_PER_SECOND, count * 10, RAM).await;
     let first = controller.ask("count");
     let (memory, cpu, began) = (
         controller.resident(),
@@ -175,7 +211,7 @@ async fn measure() {
         Instant::now(),
     );
     fleet
-        .measure(MESSAGES_PER_SECOND, MESSAGES_PER_SECOND * seconds)
+        .measure(MESSAGES_PER_SECOND, MESSAGES_PER_SECOND * seconds, RAM)
         .await;
     let wanted = first + u64::from(MESSAGES_PER_SECOND * seconds);
     controller.ask(&format!("take {wanted}"));
