@@ -227,17 +227,22 @@ impl Machine {
     /// When something is to be decided, if nothing happens before. Deadlines that had passed at the last call were looked at
     /// then; they wait for something else.
     pub fn deadline(&self) -> Option<Duration> {
+        let since = self.waiting_since;
         let waits = match self.at() {
-            UpdateStep::Pending => Some(self.waiting_since + self.limits.nodes_patience),
-            UpdateStep::Activating => Some(self.waiting_since + self.limits.activation_patience),
-            _ => None,
+            UpdateStep::Pending => [
+                Some(since + self.limits.nodes_patience),
+                self.expected_until(),
+            ],
+            UpdateStep::Activating => [Some(since + self.limits.activation_patience), None],
+            _ => [None, None],
         };
         let downloads = self.downloads.values();
         let stalls = downloads.map(|it| it.alive + self.limits.download_stall);
         let lost = self.books.down.first();
         let lost = lost.map(|(since, _)| *since + self.limits.node_loss);
         let again = self.books.retries.first().map(|(again, _)| *again);
-        let all = waits.into_iter().chain(stalls).chain(lost).chain(again);
+        let waits = waits.into_iter().flatten();
+        let all = waits.chain(stalls).chain(lost).chain(again);
         all.filter(|at| *at > self.looked).min()
     }
 

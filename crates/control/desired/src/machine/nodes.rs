@@ -191,13 +191,20 @@ impl Machine {
         }
     }
 
-    /// Whether everybody who is expected is here, or was waited for long enough.
+    /// Whether everybody who is expected is here, or was waited for long enough. A node that has been away for long is not
+    /// expected: updates in a row would each wait for it.
     pub(super) fn nodes_are_here(&self, now: Duration) -> bool {
         let is_over = self.waiting_since + self.limits.nodes_patience <= now;
-        let mut down = self.books.down.iter();
-        let missing = down.any(|(_, node)| !self.is_paused(node));
+        let missing = self.expected_until().is_some_and(|until| until > now);
         let anybody = self.nodes.values().any(|it| it.link == Link::Up);
         is_over || (anybody && !missing)
+    }
+
+    /// How long somebody who is not here is expected.
+    pub(super) fn expected_until(&self) -> Option<Duration> {
+        let mut newest_first = self.books.down.iter().rev();
+        let (since, _) = newest_first.find(|(_, node)| !self.is_paused(node))?;
+        Some(*since + self.limits.nodes_patience)
     }
 
     /// Whether what nodes shall have was placed by the newest update.

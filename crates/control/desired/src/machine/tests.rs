@@ -453,3 +453,23 @@ fn placing_waits_for_nodes_that_are_expected_but_not_for_ever() {
         );
     }
 }
+
+#[test]
+fn a_node_that_has_been_away_for_long_holds_no_update_up() {
+    let mut world = World::new(2);
+    let half = world.limits.nodes_patience / 2;
+    world.wish(desired(&[(1, 2)], &[]));
+    world.settle();
+    world.cut(&node(0));
+    world.pass(half);
+    world.wish(desired(&[(2, 2)], &[]));
+    world.finish(0);
+    assert_eq!(world.machine.at(), UpdateStep::Pending);
+    world.pass(half);
+    assert_eq!(world.machine.at(), UpdateStep::Installing);
+    world.settle();
+
+    world.wish(desired(&[(3, 2)], &[]));
+    world.finish(0);
+    assert_eq!(world.machine.at(), UpdateStep::Installing);
+}
