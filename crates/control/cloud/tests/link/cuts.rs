@@ -1,7 +1,6 @@
 //! Connections that end at any moment, and Units that do.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use muster_cloud::message::Outgoing;
 use muster_cloud::message::telemetry::Alert;
@@ -118,15 +117,10 @@ async fn a_cloud_that_is_away_costs_old_monitoring_first_and_all_loss_is_told() 
     };
     let unit = Unit::start(small, plain()).await;
     for number in 0..300 {
-        unit.link.monitoring(samples::monitoring(number));
-        unit.link
-            .alerts(&[samples::alert(number)])
-            .await
-            .expect("kept");
-        if number % 10 == 0 {
-            // The keeper of monitoring makes an entry of what it has.
-            tokio::time::sleep(Duration::from_millis(12)).await;
-        }
+        let usage = samples::monitoring(number);
+        unit.link.send(usage, None).await.expect("kept");
+        let alert = samples::alert(number);
+        unit.link.alerts(&[alert]).await.expect("kept");
     }
     let big: Vec<String> = (0..30).map(|_| "x".repeat(1500)).collect();
     for (number, text) in (0u64..).zip(&big) {
@@ -161,4 +155,12 @@ async fn a_cloud_that_is_away_costs_old_monitoring_first_and_all_loss_is_told() 
     let answers = cloud.seen().once("stateRequest").len();
     let lost = losses.get(&Class::Answers).map_or(0, |it| it.entries);
     assert_eq!(u64::try_from(answers).expect("few") + lost, 30);
+    let measured: usize = (cloud.seen().once("monitoringData").iter())
+        .map(|it| match &it.message {
+            Outgoing::Monitoring(data) => data.nodes[0].items.len(),
+            _ => 0,
+        })
+        .sum();
+    let lost = losses[&Class::Monitoring].entries;
+    assert_eq!(u64::try_from(measured).expect("few") + lost, 300);
 }
