@@ -248,25 +248,3 @@ fn folders_of_somebody_else_are_left_alone() {
         refused.stderr
     );
 }
-
-#[test]
-fn without_root_one_node_runs_natively() {
-    muster_lab::require!(Root, Cgroup2, NetNs, Tool("setpriv"));
-    let site = Site::boot();
-    let before = site.picture();
-    let said = site.up_as_nobody();
-    for word in ["no containers", "no networks", "no second node"] {
-        assert!(said.contains(word), "{said}");
-    }
-    let pids = site.demo_pids();
-    assert_eq!(pids["muster-demo-web"].len(), 2);
-    assert_eq!(pids["muster-demo-wor"].len(), 1);
-
-    // Its init dies: what it leaves behind is found, without cgroups.
-    let old = site.init_of_nobody();
-    site.kill9(old);
-    site.up_as_nobody();
-    assert_ne!(site.init_of_nobody(), old);
-    site.down_as_nobody();
-    site.assert_as(&before);
-}

@@ -107,17 +107,6 @@ impl Site {
             );
         }
         let machine = muster::boot(&builder, TIME).expect("it boots");
-        let home = [
-            "install",
-            "-d",
-            "-o",
-            "nobody",
-            "-g",
-            "nogroup",
-            "/home/nobody",
-        ];
-        let made = machine.run(home).expect("a command");
-        assert!(made.status.success(), "{}", made.stderr);
         Self {
             machine,
             _files: files,
@@ -178,46 +167,6 @@ impl Site {
     pub(crate) fn down(&self) {
         let done = self.muster(&["down"]);
         assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
-    }
-
-    /// A command of a user who may do nothing special.
-    fn as_nobody(&self, words: &[&str]) -> CommandOutput {
-        let user = [
-            "setpriv",
-            "--reuid=nobody",
-            "--regid=nogroup",
-            "--clear-groups",
-            "env",
-            "HOME=/home/nobody",
-            "muster",
-        ];
-        let command = user.iter().chain(words);
-        let done = self.machine.run_within(2 * TIME, command);
-        done.expect("a command")
-    }
-
-    #[track_caller]
-    pub(crate) fn up_as_nobody(&self) -> String {
-        let done = self.as_nobody(&["up"]);
-        assert!(
-            done.status.success(),
-            "{}{}\n{}",
-            done.stdout,
-            done.stderr,
-            self.journal("/home/nobody/.local/state/muster/demo/main/journal")
-        );
-        done.stderr
-    }
-
-    #[track_caller]
-    pub(crate) fn down_as_nobody(&self) {
-        let done = self.as_nobody(&["down"]);
-        assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
-    }
-
-    pub(crate) fn init_of_nobody(&self) -> i32 {
-        let noted = self.read("/home/nobody/.local/state/muster/demo/run/main/init.pid");
-        noted.trim().parse().expect("a pid")
     }
 
     fn journal(&self, folder: &str) -> String {
