@@ -128,7 +128,16 @@ fn left(limit: Option<u64>, used: u64) -> u64 {
 }
 
 /// Better nodes come first.
-pub(crate) type Rank = (bool, Reverse<u64>, Reverse<u64>, Reverse<u64>, usize);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    pub(crate) relieved: bool,
+    /// Nobody can come. With thousands of full nodes, whoever is placed need not look at them.
+    full: bool,
+    pub(crate) priority: Reverse<u64>,
+    pub(crate) free_cpu: Reverse<u64>,
+    pub(crate) free_ram: Reverse<u64>,
+    pub(crate) node: usize,
+}
 
 impl<'r> NodeState<'r> {
     pub(crate) fn new(node: &'r Node, standing: Standing, relieved: bool) -> Self {
@@ -149,14 +158,23 @@ impl<'r> NodeState<'r> {
 
     pub(crate) fn rank(&self, index: usize) -> Rank {
         let free = self.free(Arrival::Comes);
-        let priority = Reverse(self.node.priority);
-        (
-            self.relieved,
-            priority,
-            Reverse(free.cpu),
-            Reverse(free.ram),
-            index,
-        )
+        Rank {
+            relieved: self.relieved,
+            full: self.is_full(),
+            priority: Reverse(self.node.priority),
+            free_cpu: Reverse(free.cpu),
+            free_ram: Reverse(free.ram),
+            node: index,
+        }
+    }
+
+    /// Every runtime runs as many instances as it may.
+    fn is_full(&self) -> bool {
+        let is_full = |runtime: &RuntimeState| {
+            let max = runtime.max_instances.map(NonZeroU64::get);
+            max.is_some_and(|max| runtime.count >= max)
+        };
+        self.runtimes.iter().all(is_full)
     }
 
     fn free(&self, arrival: Arrival) -> Amounts {

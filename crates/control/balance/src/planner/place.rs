@@ -9,7 +9,7 @@ use crate::explain::ChosenBecause;
 use crate::outcome::WhyNot;
 use crate::request::{Distribution, Standing};
 use crate::suit::Fitting;
-use crate::world::{Arrival, Freed, Seat};
+use crate::world::{Arrival, Freed, Rank, Seat};
 
 use super::{Planner, Status};
 
@@ -99,7 +99,7 @@ impl Planner<'_> {
         let home = self.instances[number].home;
         let spread = self.wanted_of(number).distribution == Distribution::Spread;
         let mut best: Option<((bool, u64), Seat)> = None;
-        for (relieved, .., node) in &self.ranks {
+        for Rank { relieved, node, .. } in &self.ranks {
             if *relieved && among == Among::UnalertedNodes {
                 break;
             }
@@ -159,7 +159,7 @@ impl Planner<'_> {
         }
         let home = self.instances[number].home;
         let mut best: Option<((usize, usize, u64), Displacement)> = None;
-        for (.., node) in &self.ranks {
+        for Rank { node, .. } in &self.ranks {
             if home.is_some_and(|home| home != *node) {
                 continue;
             }

@@ -181,27 +181,27 @@ impl<'r> Planner<'r> {
         let (own, best) = (&self.nodes[node], &self.nodes[chosen]);
         let (own_rank, best_rank) = (own.rank(node), best.rank(chosen));
         let (crowd, best_crowd) = (self.crowd(number, node), self.crowd(number, chosen));
-        if own_rank.0 != best_rank.0 {
+        if own_rank.relieved != best_rank.relieved {
             PassedOver::UnderRelief
         } else if crowd != best_crowd {
             PassedOver::MoreOfItem {
                 own: crowd,
                 chosen: best_crowd,
             }
-        } else if own_rank.1 != best_rank.1 {
+        } else if own_rank.priority != best_rank.priority {
             PassedOver::Priority {
                 own: own.node.priority,
                 chosen: best.node.priority,
             }
-        } else if own_rank.2 != best_rank.2 {
+        } else if own_rank.free_cpu != best_rank.free_cpu {
             PassedOver::LessCpu {
-                own: own_rank.2.0,
-                chosen: best_rank.2.0,
+                own: own_rank.free_cpu.0,
+                chosen: best_rank.free_cpu.0,
             }
-        } else if own_rank.3 != best_rank.3 {
+        } else if own_rank.free_ram != best_rank.free_ram {
             PassedOver::LessRam {
-                own: own_rank.3.0,
-                chosen: best_rank.3.0,
+                own: own_rank.free_ram.0,
+                chosen: best_rank.free_ram.0,
             }
         } else {
             PassedOver::LaterId

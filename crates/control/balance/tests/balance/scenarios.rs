@@ -87,6 +87,25 @@ fn the_preferred_runtime_and_the_best_image_are_taken() {
 }
 
 #[test]
+fn full_nodes_are_passed_over_and_taken_again_when_there_is_room() {
+    let mut nodes = vec![node("a", 30, 30), node("b", 20, 20), node("c", 10, 10)];
+    for node in &mut nodes {
+        node.runtimes[0].max_instances = 1;
+    }
+    nodes[2].priority = 1;
+    let wanted = service("web", 4, 0, 0);
+    let mut request = request(nodes, vec![wanted]);
+    let first = planned(&request);
+    assert_eq!(layout(&first), "web0@c web1@a web2@b web3?");
+    // Whoever runs stays, and the newcomer goes to the node that has room now, although it comes last.
+    request.running = first.placement();
+    request.nodes[1].runtimes[0].max_instances = 2;
+    let second = plan(&request, &first.ledger).unwrap();
+    assert_eq!(layout(&second), "web0@c web1@a web2@b web3@b");
+    assert_eq!(second.moves().count(), 0);
+}
+
+#[test]
 fn spread_lays_instances_over_nodes() {
     let nodes = || vec![node("a", 100, 100), node("b", 50, 50), node("c", 40, 40)];
     let mut wanted = service("web", 4, 1, 1);
