@@ -30,6 +30,8 @@ pub use self::credentials::Credentials;
 
 /// Connections that are being made at a time: more than the kernel's queue holds would be made by nobody sooner.
 const DIALLING: usize = 256;
+/// Partitions in a long measurement: about a kilobyte, if there is an instance.
+const LONG: u64 = 24;
 /// Between two looks at a counter.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -200,12 +202,24 @@ impl Fleet {
             if Instant::now() < due {
                 sleep_until(due).await;
             }
-            let node = &self.nodes[self.next];
-            self.next = (self.next + 1) % self.nodes.len();
-            let measurement = messages::measurement(&lock(&node.given), ram);
-            let sent = node.stream.send(&measurement).await;
-            sent.expect("streams last as long as the fleet");
+            self.send_next(ram, 0).await;
         }
+    }
+
+    /// Sends long measurements, of every node so many, as fast as they are taken. A buffer takes memory only where it was written
+    /// to, so that a connection grows with its first kilobytes and no further.
+    pub async fn fill_buffers(&mut self, rounds: usize) {
+        for _ in 0..rounds * self.nodes.len() {
+            self.send_next(0, LONG).await;
+        }
+    }
+
+    async fn send_next(&mut self, ram: u64, partitions: u64) {
+        let node = &self.nodes[self.next];
+        self.next = (self.next + 1) % self.nodes.len();
+        let measurement = messages::measurement(&lock(&node.given), ram, partitions);
+        let sent = node.stream.send(&measurement).await;
+        sent.expect("streams last as long as the fleet");
     }
 }
 

@@ -38,8 +38,8 @@ const FAN_OUT: Duration = Duration::from_secs(2);
 const MESSAGES_PER_SECOND: u32 = 5_000;
 /// Growth within this share of the memory is a page here and there.
 const NO_GROWTH: f64 = 0.01;
-/// Every node's buffers reach their size with its first messages.
-const WARM_UP_ROUNDS: usize = 4;
+/// So many long messages of every node fill the buffers of its connection.
+const FILL_ROUNDS: usize = 12;
 /// Memory that only the work just done has needed goes back within this time.
 const SETTLE: Duration = Duration::from_secs(15);
 
@@ -215,23 +215,23 @@ async fn measurements(
     count: usize,
     seconds: u32,
 ) {
-    let warm_up = u32::try_from(count * WARM_UP_ROUNDS).unwrap();
-    fleet.measure(MESSAGES_PER_SECOND, warm_up, 1 << 20).await;
+    fleet.fill_buffers(FILL_ROUNDS).await;
+    let round = u32::try_from(count).unwrap();
+    fleet.measure(MESSAGES_PER_SECOND, round, 1 << 20).await;
     watched.until_measured(count, 1 << 20).await;
     let messages = MESSAGES_PER_SECOND * seconds;
     let (memory, cpu, began) = (watched.memory(), watched.cpu_seconds(), Instant::now());
-    let last = u32::try_from(count).unwrap();
     fleet
-        .measure(MESSAGES_PER_SECOND, messages.saturating_sub(last), 1 << 21)
+        .measure(MESSAGES_PER_SECOND, messages.saturating_sub(round), 1 << 21)
         .await;
     // Every node's last one is another, so that it can be seen to have arrived.
-    fleet.measure(MESSAGES_PER_SECOND, last, 1 << 22).await;
+    fleet.measure(MESSAGES_PER_SECOND, round, 1 << 22).await;
     let sent = began.elapsed();
     let cpu = (watched.cpu_seconds() - cpu) / sent.as_secs_f64() * 100.0;
     watched.until_measured(count, 1 << 22).await;
     let behind = began.elapsed() - sent;
     let grown = (watched.memory() - memory).max(0.0);
-    let rate = f64::from(messages.max(last)) / began.elapsed().as_secs_f64();
+    let rate = f64::from(messages.max(round)) / began.elapsed().as_secs_f64();
     // Looking whether the last ones have arrived takes a moment too.
     let asked = f64::from(MESSAGES_PER_SECOND) * 0.97;
     table.at_least(&format!("measurements for {seconds} s (/s)"), rate, asked);

@@ -164,7 +164,6 @@ pub(crate) async fn run(folder: &Path) {
         let answer = match order {
             "wait" => reaches(&counter.connected, number).await,
             "take" => reaches(&counter.measurements, number).await,
-            "count" => counter.measurements.load(Ordering::Relaxed),
             "update" => {
                 let set = instances();
                 for node in controller.nodes() {

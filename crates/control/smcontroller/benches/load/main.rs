@@ -28,6 +28,8 @@ const KIB_PER_NODE: u64 = 48;
 const REGISTRATION: Duration = Duration::from_secs(30);
 const FAN_OUT: Duration = Duration::from_secs(2);
 const MESSAGES_PER_SECOND: u32 = 5_000;
+/// So many long messages of every node fill the buffers of its connection.
+const FILL_ROUNDS: usize = 12;
 /// What nodes say that they use, in bytes.
 const RAM: u64 = 1 << 28;
 
@@ -203,8 +205,10 @@ async fn measure() {
 
     let seconds = setting("MUSTER_BENCH_SECONDS", 20);
     // Every node's buffers reach their size with its first messages, which is no growth.
-    fleet.measure(MESSAGES_PER_SECOND, count * 10, RAM).await;
-    let first = controller.ask("count");
+    fleet.fill_buffers(FILL_ROUNDS).await;
+    fleet.measure(MESSAGES_PER_SECOND, count, RAM).await;
+    let sent = u64::from(count) * (FILL_ROUNDS as u64 + 1);
+    let first = controller.ask(&format!("take {sent}"));
     let (memory, cpu, began) = (
         controller.resident(),
         controller.cpu_seconds(),

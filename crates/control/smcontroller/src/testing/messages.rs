@@ -51,12 +51,21 @@ pub(super) fn config_status() -> wire::SmOutgoingMessages {
     }))
 }
 
-/// What it and its instances use.
-pub(super) fn measurement(given: &[wire::InstanceInfo], ram: u64) -> wire::SmOutgoingMessages {
+/// What it and its instances use, of memory and of so many partitions each.
+pub(super) fn measurement(
+    given: &[wire::InstanceInfo],
+    ram: u64,
+    partitions: u64,
+) -> wire::SmOutgoingMessages {
+    let partition = |number: u64| wire::PartitionUsage {
+        name: format!("partition-{number}"),
+        used_size: ram,
+    };
     let data = || wire::MonitoringData {
         timestamp: Some(SystemTime::now().into()),
         ram,
         cpu: 1000,
+        partitions: (0..partitions).map(partition).collect(),
         ..Default::default()
     };
     let instance = |it: &wire::InstanceInfo| wire::InstanceMonitoring {
