@@ -293,15 +293,16 @@ impl Unit {
             .collect()
     }
 
-    /// Waits until instances are exactly these.
+    /// Waits until instances are exactly these, and the program of each is what stays of it.
     #[track_caller]
     pub(crate) fn until_instances(&self, wanted: &[(&str, Seen)]) {
-        let wanted: Instances = wanted
+        let all: Instances = wanted
             .iter()
             .map(|(item, seen)| ((*item).to_owned(), seen.clone()))
             .collect();
-        self.until(&format!("{wanted:#?}"), || {
-            (self.instances() == wanted).then_some(())
+        self.until(&format!("{all:#?}"), || {
+            let stays = |(item, seen): &(&str, Seen)| self.pid(&seen.node, item).is_some();
+            (self.instances() == all && wanted.iter().all(stays)).then_some(())
         });
     }
 
