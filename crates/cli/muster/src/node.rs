@@ -106,8 +106,7 @@ pub(crate) fn run(command: Node, console: &mut Console) -> Result<(), CommandErr
             Node::Resume(resume) => change::resume(&resume, console).await,
             Node::Drain(drain) => {
                 let unit = crate::unit::connect(&drain.connection).await?;
-                crate::unit::node::drain(&unit, &drain.node.to_string(), drain.dry_run, console)
-                    .await
+                crate::unit::node::drain(&unit, drain.node.as_ref(), drain.dry_run, console).await
             }
         }
     })

@@ -22,7 +22,7 @@ const MOST_ADDRESSES: usize = 16;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiscoverError {
     #[error("cannot connect to the service discovery")]
-    Connect(#[source] ReachError),
+    Connect(#[source] Box<ReachError>),
     #[error("the exchange with the service discovery failed")]
     Exchange(#[source] hyper::Error),
     #[error("the service discovery's answer cannot be read")]
@@ -128,7 +128,8 @@ pub(crate) async fn discover(
 }
 
 async fn ask(tls: &ClientTls, uri: &Uri, system_id: &str) -> Result<Bytes, DiscoverError> {
-    let io = reach(tls, uri).await.map_err(DiscoverError::Connect)?;
+    let io = reach(tls, uri).await;
+    let io = io.map_err(|error| DiscoverError::Connect(Box::new(error)))?;
     let handshake = http1::handshake(TokioIo::new(io)).await;
     let (mut sender, connection) = handshake.map_err(DiscoverError::Exchange)?;
     let question = Question {

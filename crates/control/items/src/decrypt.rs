@@ -306,12 +306,12 @@ fn first_counter(mut hash: GHash, iv: &[u8]) -> Block {
 }
 
 impl TagCheck {
-    fn tag(self: Box<Self>) -> Block {
+    fn tag(self) -> Block {
         let Self {
             mut hash,
             mask,
             bytes,
-        } = *self;
+        } = self;
         let mut lengths = Block::default();
         lengths[8..].copy_from_slice(&(bytes * 8).to_be_bytes());
         hash.update(&[lengths]);

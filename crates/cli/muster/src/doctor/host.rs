@@ -108,7 +108,7 @@ fn judge_space(folder: &Path, free: u64, free_files: u64, files: u64) -> Finding
     let few_files = files > 0 && free_files < FEW_FILES;
     match free {
         ..NO_SPACE => Finding::error(CHECK, message, "make room, or name another folder"),
-        ..LITTLE_SPACE => Finding::warning(
+        NO_SPACE..LITTLE_SPACE => Finding::warning(
             CHECK,
             message,
             format!(

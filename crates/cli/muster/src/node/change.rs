@@ -98,7 +98,7 @@ async fn set_paused(command: &cli::Change, paused: bool) -> Result<(), CommandEr
         };
         let unit = unit::connect(&way).await?;
         for node in &command.nodes {
-            unit::node::set_paused(&unit, &node.to_string(), paused).await?;
+            unit::node::set_paused(&unit, node.as_ref(), paused).await?;
         }
         return Ok(());
     }

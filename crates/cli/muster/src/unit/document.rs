@@ -183,14 +183,13 @@ fn key_in(line: &str, word: &str) -> Option<(usize, usize)> {
     let lower = line.to_ascii_lowercase();
     let wanted = word.to_ascii_lowercase();
     let is_part = |it: char| it.is_alphanumeric() || it == '_' || it == '-';
-    let found = lower.match_indices(&wanted).find_map(|(at, _)| {
+    lower.match_indices(&wanted).find_map(|(at, _)| {
         let before = line[..at].chars().next_back();
         let rest = line[at + wanted.len()..].trim_start_matches(['"', '\'']);
         let colon = rest.trim_start().strip_prefix(':')?;
         let alone = before.is_none_or(|it| !is_part(it));
         alone.then(|| (at, line.len() - colon.len()))
-    });
-    found
+    })
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(super) async fn watch<T: Kind>(
             // It was too much at once; what is there now says everything.
             Err(Ended::Call(error)) if error.is_begin_again() => {}
             Err(Ended::Call(error)) => return Err(UnitCommandError::Call(error).into()),
-            Err(Ended::Command(error)) => return Err(error),
+            Err(Ended::Closed(closed)) => return Err(closed.into()),
             Ok(()) => return Ok(()),
         }
     }
@@ -48,12 +48,12 @@ pub(super) async fn watch<T: Kind>(
 /// Why a watch ended.
 enum Ended {
     Call(UnitCallError),
-    Command(CommandError),
+    Closed(crate::console::OutputClosed),
 }
 
 impl From<crate::console::OutputClosed> for Ended {
     fn from(closed: crate::console::OutputClosed) -> Self {
-        Self::Command(closed.into())
+        Self::Closed(closed)
     }
 }
 

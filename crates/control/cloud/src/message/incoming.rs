@@ -207,7 +207,6 @@ pub struct RequestLog {
 
 /// Whose log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::enum_variant_names, reason = "the protocol's words")]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the words say it")]
 pub enum LogType {

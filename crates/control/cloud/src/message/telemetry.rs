@@ -121,10 +121,6 @@ pub struct Alerts {
 /// Something that an operator should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tag", rename_all = "camelCase", rename_all_fields = "camelCase")]
-#[expect(
-    clippy::enum_variant_names,
-    reason = "the variants' names are the protocol's words"
-)]
 pub enum Alert {
     /// A node's log holds an error.
     SystemAlert {

@@ -22,6 +22,10 @@ use crate::message::{Body, Envelope, Incoming, Outgoing, ack_data, envelope};
 /// When a message that the Unit refused is sent again.
 const AGAIN: Duration = Duration::from_millis(50);
 
+#[expect(
+    clippy::result_large_err,
+    reason = "the library's callback returns responses by value"
+)]
 pub(super) async fn serve(shared: Arc<Shared>, io: TlsIo) {
     let cut = shared.change(|state| state.behaviour.cut_after.pop_front());
     let mut cuts = shared.cuts.subscribe();

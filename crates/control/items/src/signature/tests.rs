@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 #[path = "../../tests/items/signer.rs"]
 mod signer;
 

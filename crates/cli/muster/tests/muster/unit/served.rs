@@ -182,7 +182,7 @@ impl Served {
                 .ok();
         }
         let (stop, stopped) = oneshot::channel();
-        let (ready, is_ready) = std::sync::mpsc::channel();
+        let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (socket, database) = (site.path("cm.sock"), site.path("cm.db"));
         let own = FileCertSource::mutual(
             site.path("main-cm.crt.pem"),

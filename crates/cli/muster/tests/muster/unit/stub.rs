@@ -295,7 +295,7 @@ impl Stub {
     /// Listens, on the same socket as before.
     pub(crate) fn start(&mut self) {
         let (stop, stopped) = oneshot::channel();
-        let (ready, is_ready) = std::sync::mpsc::channel();
+        let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let service = Service(Arc::clone(&self.shared));
         let path = self.socket();
         let thread = std::thread::spawn(move || {
