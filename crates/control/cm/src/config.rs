@@ -6,7 +6,7 @@ pub mod parts;
 mod tests;
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration as Time;
 
 use muster_api::domain::CertType;
@@ -194,8 +194,8 @@ pub struct Config {
     pub cloud: Option<CloudConfig>,
 }
 
-fn given(path: &PathBuf) -> Option<PathBuf> {
-    (!path.as_os_str().is_empty()).then(|| path.clone())
+fn given(path: &Path) -> Option<PathBuf> {
+    (!path.as_os_str().is_empty()).then(|| path.to_owned())
 }
 
 fn listen(key: &str, text: &str, problems: &mut Problems<'_>) -> Option<ListenAddress> {

@@ -79,7 +79,7 @@ async fn fleet(iam: &Iam, count: usize) -> Fleet {
             key_pem: cert.key_pem,
         }
     });
-    let authority = std::fs::read_to_string(iam.folder().join("ca.pem")).unwrap();
+    let authority = std::fs::read_to_string(iam.folder.join("ca.pem")).unwrap();
     Fleet::new(&authority, runtime(), nodes).await
 }
 

@@ -39,9 +39,7 @@ impl BlobInfos for CloudDesk {
 
 fn read(digest: Digest, info: wire::BlobInfo) -> Result<BlobInfo, BoxError> {
     let sha256 = info.sha256.0.try_into();
-    let sha256 = sha256.map_err(|_| UnusableBlobInfo::Checksum {
-        digest: digest.clone(),
-    })?;
+    let sha256 = sha256.map_err(|_| UnusableBlobInfo::Checksum { digest })?;
     let decrypt = match info.decrypt_info {
         None => None,
         Some(it) => Some(DecryptInfo {
@@ -101,7 +99,7 @@ mod tests {
     #[test]
     fn what_the_cloud_says_about_a_blob_is_read_or_refused_with_a_reason() {
         let digest: Digest = format!("sha256:{}", "ab".repeat(32)).parse().expect("one");
-        let info = read(digest.clone(), samples::blob("x")).expect("it is right");
+        let info = read(digest, samples::blob("x")).expect("it is right");
         assert_eq!(info.sha256, [9; 32]);
         assert_eq!(info.sign.expect("signed").chain, "chain");
         assert!(info.decrypt.is_some());
@@ -116,7 +114,7 @@ mod tests {
             .expect("signed")
             .trusted_timestamp = "yesterday".to_owned();
         for (wrong, words) in [(short, "checksum"), (unknown, "ROT13"), (timeless, "time")] {
-            let error = read(digest.clone(), wrong).expect_err(words).to_string();
+            let error = read(digest, wrong).expect_err(words).to_string();
             assert!(error.contains(words), "{error}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use muster_api::domain::{CertType, NodeId};
 use muster_iamclient::IamClient;
@@ -23,7 +23,7 @@ pub(crate) const MAIN: &str = "main";
 
 /// An identity manager with its files; it may be killed and started again at the same addresses.
 pub(crate) struct Iam {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     programs: Binaries,
     pki: Pki,
     config: Value,
@@ -165,9 +165,5 @@ impl Iam {
             .unwrap();
         let server = ServerName::Spiffe(ExpectedServer::role(Role::Cm));
         ClientTls::mutual(&store, server, ClientOptions::default()).unwrap()
-    }
-
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
     }
 }

@@ -39,7 +39,6 @@ struct State {
     starts: u64,
     /// Items whose instances fail.
     failing: Vec<String>,
-    networks: Vec<wire::UpdateNetworkParameters>,
     config_version: String,
     commands: Vec<Command>,
 }
@@ -100,7 +99,6 @@ impl Node {
             running: BTreeMap::new(),
             starts: 0,
             failing: Vec::new(),
-            networks: Vec::new(),
             config_version: String::new(),
             commands: Vec::new(),
         }));
@@ -128,14 +126,6 @@ impl Node {
     /// Number of the start of an instance; `None` if it does not run here.
     pub(crate) fn start_of(&self, instance: &str) -> Option<u64> {
         lock(&self.state).running.get(instance).map(|it| it.start)
-    }
-
-    pub(crate) fn networks(&self) -> Vec<wire::UpdateNetworkParameters> {
-        lock(&self.state).networks.clone()
-    }
-
-    pub(crate) fn config_version(&self) -> String {
-        lock(&self.state).config_version.clone()
     }
 
     /// Everything that it was told.
@@ -284,10 +274,7 @@ fn carry_out(state: &Mutex<State>, command: Command) -> Vec<Said> {
             }
             vec![all(&state)]
         }
-        Command::UpdateNetworks(update) => {
-            state.networks = update.networks;
-            Vec::new()
-        }
+        Command::UpdateNetworks(_) => Vec::new(),
         Command::SetNodeConfig(set) => {
             state.config_version = set.version;
             vec![config_status(&state)]

@@ -252,26 +252,19 @@ impl Cm {
     }
 
     /// Waits until instances are as `are` wants them.
-    #[track_caller]
-    pub(crate) fn until(
-        &self,
-        what: &str,
-        are: impl Fn(&Instances) -> bool,
-    ) -> impl Future<Output = Instances> {
-        async move {
-            let deadline = Instant::now() + TIME;
-            loop {
-                let now = self.instances().await;
-                if are(&now) {
-                    return now;
-                }
-                assert!(
-                    Instant::now() < deadline,
-                    "not {what}: {now:#?}\n{}",
-                    self.last_words()
-                );
-                tokio::time::sleep(LOOK).await;
+    pub(crate) async fn until(&self, what: &str, are: impl Fn(&Instances) -> bool) -> Instances {
+        let deadline = Instant::now() + TIME;
+        loop {
+            let now = self.instances().await;
+            if are(&now) {
+                return now;
             }
+            assert!(
+                Instant::now() < deadline,
+                "not {what}: {now:#?}\n{}",
+                self.last_words()
+            );
+            tokio::time::sleep(LOOK).await;
         }
     }
 
