@@ -1,6 +1,6 @@
 //! A machine with core, the Service Manager as one of its units, images, and a controller.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::fs::symlink;
@@ -34,11 +34,14 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-firewall", "muster-firewall"),
 ];
 
-/// Prints the number and the unit of every process of an instance, also of those in namespaces of their own.
-const LIST: &str = r#"for comm in $(grep -lx sleep /proc/[0-9]*/comm 2>/dev/null); do
-    folder=${comm%/comm}
-    echo "${folder#/proc/} $(grep -o 'muster-container-[^/]*service' "$folder/cgroup" | head -n 1)"
-done"#;
+/// Prints number, name and unit of every process in an instance's unit, also of those in namespaces of their own. The first word
+/// of a name is enough.
+const LIST: &str = r#"for group in $(grep -l 'muster-container-[^/]*service' /proc/[0-9]*/cgroup 2>/dev/null); do
+    folder=${group%/cgroup}
+    name=$(cut -d ' ' -f 1 "$folder/comm" 2>/dev/null)
+    unit=$(grep -o 'muster-container-[^/]*service' "$group" 2>/dev/null | head -n 1)
+    [ -n "$name" ] && [ -n "$unit" ] && echo "${folder#/proc/} $name $unit"
+done; true"#;
 
 /// Unit of an instance and its process.
 pub(crate) type Pids = BTreeMap<String, i32>;
@@ -347,14 +350,27 @@ impl Rig {
         }
     }
 
-    /// The processes of all instances.
+    /// The processes of all instances, as soon as none is on its way: a unit that is up already has its process, but that may
+    /// not have become the image's program yet.
     pub(crate) fn pids(&self) -> Pids {
-        let listed = self.machine.run(["sh", "-c", LIST]).expect("a list").stdout;
-        let line = |line: &str| {
-            let (pid, unit) = line.split_once(' ')?;
-            Some((unit.to_owned(), pid.parse().expect("a number")))
-        };
-        listed.lines().filter_map(line).collect()
+        let deadline = Instant::now() + TIME;
+        loop {
+            let listed = self.machine.run(["sh", "-c", LIST]).expect("a list").stdout;
+            let (mut units, mut pids) = (BTreeSet::new(), Pids::new());
+            for line in listed.lines() {
+                let mut words = line.split(' ');
+                let mut word = || words.next().expect("three words").to_owned();
+                let (pid, name, unit) = (word(), word(), word());
+                units.insert(unit.clone());
+                if name == "sleep" {
+                    pids.insert(unit, pid.parse().expect("a number"));
+                }
+            }
+            if pids.keys().eq(&units) {
+                return pids;
+            }
+            assert!(Instant::now() < deadline, "on their way: {listed}");
+        }
     }
 
     /// Kills the Service Manager when it next reaches a point.
