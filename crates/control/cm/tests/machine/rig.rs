@@ -19,6 +19,8 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tonic::transport::Endpoint;
 
+use crate::instances;
+
 /// For everything that takes a moment, on a machine that may be busy.
 pub(crate) const TIME: Duration = Duration::from_secs(120);
 const ITEMS: [&str; 2] = ["web", "worker"];
@@ -36,11 +38,6 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-runtime-native", "muster-native-exec"),
     ("muster-firewall", "muster-firewall"),
 ];
-/// Prints the number and the unit of every process of an instance, also of those in namespaces of their own.
-const LIST: &str = r#"for comm in $(grep -lx sleep /proc/[0-9]*/comm 2>/dev/null); do
-    folder=${comm%/comm}
-    echo "${folder#/proc/} $(grep -o 'muster-container-[^/]*service' "$folder/cgroup" | head -n 1)"
-done"#;
 
 pub(crate) struct Rig {
     machine: Machine,
@@ -199,16 +196,12 @@ impl Rig {
 
     /// The process of each item's instance.
     pub(crate) fn pids(&self) -> BTreeMap<String, i32> {
-        let listed = self.machine.run(["sh", "-c", LIST]).unwrap().stdout;
-        let mut pids = BTreeMap::new();
-        for line in listed.lines() {
-            let (pid, unit) = line.split_once(' ').unwrap();
+        let named = |(unit, pid): (String, i32)| {
             let item = ITEMS.iter().find(|item| unit.contains(&instance_id(item)));
-            if let Some(item) = item {
-                pids.insert((*item).to_owned(), pid.parse().unwrap());
-            }
-        }
-        pids
+            item.map(|item| ((*item).to_owned(), pid))
+        };
+        let processes = instances::processes(&self.machine, TIME);
+        processes.into_iter().filter_map(named).collect()
     }
 
     /// The process of a manager, as the host counts.

@@ -10,6 +10,8 @@ use muster_lab::muster;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::instances;
+
 /// For whatever takes a moment, on a machine that may be busy.
 pub(crate) const TIME: Duration = Duration::from_secs(60);
 /// The Main Node: it has the Communication Manager.
@@ -34,11 +36,6 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
 ];
 /// Where every node finds the Main Node: on its loopback, so that it is there without a cable, too.
 const MAIN_ADDRESS: &str = "10.88.0.1";
-/// Prints the number and the unit of every process of an instance, also of those in namespaces of their own.
-const LIST: &str = r#"for comm in $(grep -lx sleep /proc/[0-9]*/comm 2>/dev/null); do
-    folder=${comm%/comm}
-    echo "${folder#/proc/} $(grep -o 'muster-container-[^/]*service' "$folder/cgroup" | head -n 1)"
-done"#;
 
 /// Which managers a node starts when it boots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,13 +175,7 @@ impl NodeMachine {
 
     /// Processes of instances, by the names of their units.
     pub(crate) fn pids(&self) -> BTreeMap<String, i32> {
-        let listed = self.machine.run(["sh", "-c", LIST]).unwrap().stdout;
-        let line = |line: &str| {
-            let (pid, unit) = line.split_once(' ')?;
-            unit.contains("muster-container-")
-                .then(|| (unit.to_owned(), pid.parse().unwrap()))
-        };
-        listed.lines().filter_map(line).collect()
+        instances::processes(&self.machine, TIME)
     }
 
     /// The process of a manager, as the host counts.

@@ -9,6 +9,8 @@
 mod boots;
 mod certificates;
 mod flood;
+#[path = "../../../../node/sm/tests/manager/instances.rs"]
+mod instances;
 mod links;
 mod machines;
 #[expect(

@@ -2,5 +2,6 @@
 
 mod equipment;
 mod identity;
+mod instances;
 mod rig;
 mod sets;

@@ -1,6 +1,6 @@
 //! A machine with core, the Service Manager as one of its units, images, and a controller.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::fs::symlink;
@@ -16,6 +16,8 @@ use muster_lab::program::{Process, Program, Stream};
 use muster_lab::{muster, poll_until};
 use serde_json::json;
 use tempfile::TempDir;
+
+use crate::instances::{self, Pids};
 
 /// For everything that takes a moment, on a machine that may be busy.
 pub(crate) const TIME: Duration = Duration::from_secs(120);
@@ -33,18 +35,6 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-runtime-native", "muster-native-exec"),
     ("muster-firewall", "muster-firewall"),
 ];
-
-/// Prints number, name and unit of every process in an instance's unit, also of those in namespaces of their own. The first word
-/// of a name is enough.
-const LIST: &str = r#"for group in $(grep -l 'muster-container-[^/]*service' /proc/[0-9]*/cgroup 2>/dev/null); do
-    folder=${group%/cgroup}
-    name=$(cut -d ' ' -f 1 "$folder/comm" 2>/dev/null)
-    unit=$(grep -o 'muster-container-[^/]*service' "$group" 2>/dev/null | head -n 1)
-    [ -n "$name" ] && [ -n "$unit" ] && echo "${folder#/proc/} $name $unit"
-done; true"#;
-
-/// Unit of an instance and its process.
-pub(crate) type Pids = BTreeMap<String, i32>;
 
 pub(crate) struct Rig {
     machine: Machine,
@@ -350,27 +340,9 @@ impl Rig {
         }
     }
 
-    /// The processes of all instances, as soon as none is on its way: a unit that is up already has its process, but that may
-    /// not have become the image's program yet.
+    /// The processes of all instances, as soon as none is on its way.
     pub(crate) fn pids(&self) -> Pids {
-        let deadline = Instant::now() + TIME;
-        loop {
-            let listed = self.machine.run(["sh", "-c", LIST]).expect("a list").stdout;
-            let (mut units, mut pids) = (BTreeSet::new(), Pids::new());
-            for line in listed.lines() {
-                let mut words = line.split(' ');
-                let mut word = || words.next().expect("three words").to_owned();
-                let (pid, name, unit) = (word(), word(), word());
-                units.insert(unit.clone());
-                if name == "sleep" {
-                    pids.insert(unit, pid.parse().expect("a number"));
-                }
-            }
-            if pids.keys().eq(&units) {
-                return pids;
-            }
-            assert!(Instant::now() < deadline, "on their way: {listed}");
-        }
+        instances::processes(&self.machine, TIME)
     }
 
     /// Kills the Service Manager when it next reaches a point.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::rig::{Pids, Rig};
+use crate::instances::Pids;
+use crate::rig::Rig;
 
 fn set(items: impl IntoIterator<Item = (usize, usize)>) -> BTreeMap<String, usize> {
     items
