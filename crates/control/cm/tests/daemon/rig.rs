@@ -195,8 +195,12 @@ pub(crate) struct Cm {
 
 impl Cm {
     pub(crate) async fn control(&self) -> ControlServiceClient<Channel> {
+        self.connect().await.unwrap()
+    }
+
+    async fn connect(&self) -> Result<ControlServiceClient<Channel>, tonic::transport::Error> {
         let endpoint = Endpoint::try_from(format!("unix://{}", self.socket.display())).unwrap();
-        ControlServiceClient::new(endpoint.connect().await.unwrap())
+        endpoint.connect().await.map(ControlServiceClient::new)
     }
 
     /// Applies a document, and answers what is said to that.
@@ -215,7 +219,10 @@ impl Cm {
             name: "/test.json".to_owned(),
             dry_run,
         };
-        let answer = self.control().await.apply(request).await;
+        // A daemon that is about to be killed may die before it is reached.
+        let control = self.connect().await;
+        let mut control = control.map_err(|gone| tonic::Status::unavailable(gone.to_string()))?;
+        let answer = control.apply(request).await;
         answer.map(tonic::Response::into_inner)
     }
 
