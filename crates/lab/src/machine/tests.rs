@@ -177,7 +177,7 @@ fn nothing_is_left_of_machines_even_after_a_panic() {
 #[test]
 fn systemd_boots_runs_units_and_powers_off() {
     crate::require!(Root, Cgroup2, File("/lib/systemd/systemd"));
-    let daemon = "[Service]\nExecStart=/bin/sleep infinity\n";
+    let daemon = "[Service]\nType=exec\nExecStart=/bin/sleep infinity\n";
     let builder = peer::systemd().unit("daemon.service", daemon);
     let mut machine = peer::boot_systemd(&builder, TIME).unwrap();
     let state = machine.run(["systemctl", "is-system-running"]).unwrap();
