@@ -16,6 +16,7 @@
 //! | [`powercut`] | disks that lose power |
 //! | [`machine`] | any init as process 1, in namespaces |
 //! | [`muster`], [`peer`] | Muster in such a machine, and systemd, to stand beside |
+//! | [`instances`], [`python`] | processes of Muster's instances; Python's grpcio as a peer that is not ours |
 //!
 //! # Invariants
 //! - Every rig owns what it makes, and dropping it takes that away, also when the test panics.
@@ -101,6 +102,7 @@
 pub mod alone;
 mod command;
 pub mod guest;
+pub mod instances;
 mod knobs;
 pub mod leaks;
 pub mod machine;
@@ -114,6 +116,7 @@ pub mod preflight;
 mod procs;
 pub mod program;
 pub mod proxy;
+pub mod python;
 pub mod registry;
 pub mod time;
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyUsagePurpose,
+    CertificateParams, CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyUsagePurpose,
     SanType, date_time_ymd,
 };
 
@@ -21,6 +21,7 @@ pub struct CertSpec {
     dns: Vec<String>,
     ips: Vec<IpAddr>,
     extra_uris: Vec<String>,
+    issuer_uris: Vec<String>,
     purposes: Vec<ExtendedKeyUsagePurpose>,
     validity: Validity,
 }
@@ -31,6 +32,9 @@ enum Validity {
     Expired,
     NotYetValid,
 }
+
+/// The issuer's alternative names, RFC 5280 section 4.2.1.7.
+const ISSUER_ALT_NAME: &[u64] = &[2, 5, 29, 18];
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -48,6 +52,7 @@ impl CertSpec {
             dns: Vec::new(),
             ips: Vec::new(),
             extra_uris: Vec::new(),
+            issuer_uris: Vec::new(),
             purposes: vec![
                 ExtendedKeyUsagePurpose::ServerAuth,
                 ExtendedKeyUsagePurpose::ClientAuth,
@@ -128,6 +133,13 @@ impl CertSpec {
         self
     }
 
+    /// Adds a URI to the issuer's alternative names, which are otherwise absent.
+    #[must_use]
+    pub fn issuer_uri(mut self, uri: &str) -> Self {
+        self.issuer_uris.push(uri.to_owned());
+        self
+    }
+
     pub(super) fn subject(&self) -> &str {
         &self.common_name
     }
@@ -161,6 +173,12 @@ impl CertSpec {
             .subject_alt_names
             .extend(self.ips.iter().copied().map(SanType::IpAddress));
 
+        if !self.issuer_uris.is_empty() {
+            let content = issuer_names(&self.issuer_uris);
+            let extension = CustomExtension::from_oid_content(ISSUER_ALT_NAME, content);
+            params.custom_extensions.push(extension);
+        }
+
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages.clone_from(&self.purposes);
         params.use_authority_key_identifier_extension = true;
@@ -183,4 +201,29 @@ fn ia5(kind: &'static str, value: &str) -> Result<rcgen::string::Ia5String, PkiE
         value: value.to_owned(),
         source,
     })
+}
+
+/// A sequence of names, each a URI, in DER.
+fn issuer_names(uris: &[String]) -> Vec<u8> {
+    const SEQUENCE: u8 = 0x30;
+    const URI: u8 = 0x86;
+    let names = uris.iter().flat_map(|uri| tagged(URI, uri.as_bytes()));
+    tagged(SEQUENCE, &names.collect::<Vec<u8>>())
+}
+
+fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = content.len().to_be_bytes();
+    let significant = length.iter().skip_while(|byte| **byte == 0);
+    let significant: Vec<u8> = significant.copied().collect();
+    let mut bytes = vec![tag];
+    match significant.as_slice() {
+        [] => bytes.push(0),
+        [short @ ..=0x7f] => bytes.push(*short),
+        long => {
+            bytes.push(0x80 | u8::try_from(long.len()).unwrap_or(u8::MAX));
+            bytes.extend_from_slice(long);
+        }
+    }
+    bytes.extend_from_slice(content);
+    bytes
 }

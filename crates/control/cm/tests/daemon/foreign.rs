@@ -1,35 +1,20 @@
 //! Python's grpcio as a Service Manager: what AosCore's managers rely on holds.
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use muster_control_api::v1;
-use muster_lab::program::{Program, Stream};
+use muster_lab::program::Program;
+use muster_lab::python::{PYTHON, contracts};
 use serde_json::json;
 
 use crate::iam::Iam;
 use crate::rig::{Site, TIME};
 
-const PYTHON: &str = "/usr/bin/python3";
-
-fn generate(folder: &Path) {
-    let protos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../proto");
-    fs::create_dir(folder).unwrap();
-    let mut compile = Program::new(PYTHON)
-        .args(["-m", "grpc_tools.protoc"])
-        .arg(format!("-I{}", protos.display()))
-        .arg(format!("--python_out={}", folder.display()))
-        .arg(format!("--grpc_python_out={}", folder.display()))
-        .args([
-            "common/v2/common.proto",
-            "servicemanager/v5/servicemanager.proto",
-        ])
-        .start()
-        .unwrap();
-    let status = compile.wait(TIME).unwrap();
-    assert!(status.success(), "{}", compile.text(Stream::Stderr));
-}
+const PROTOS: [&str; 2] = [
+    "common/v2/common.proto",
+    "servicemanager/v5/servicemanager.proto",
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grpcio_registers_runs_what_it_is_told_and_fetches_blobs_in_order() {
@@ -39,7 +24,7 @@ async fn grpcio_registers_runs_what_it_is_told_and_fetches_blobs_in_order() {
     let site = iam.trusted_by(site);
     let cm = site.start();
     let generated = site.path("generated");
-    generate(&generated);
+    contracts(&generated, &PROTOS, TIME).unwrap();
     let (cert, key, ca) = iam.certificate("n2", "sm");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/daemon/foreign.py");
     let program = Program::new(PYTHON)

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "../../../../node/sm/tests/manager/instances.rs"]
-mod instances;
 mod rig;
 
 use std::collections::BTreeMap;

@@ -11,6 +11,7 @@ use muster_control_api::v1;
 use muster_control_api::v1::control_service_client::ControlServiceClient;
 use muster_image::build::{BuildOrder, Content, RunSettings, build};
 use muster_item::{LayerFormat, Platform};
+use muster_lab::instances::instances;
 use muster_lab::machine::{Binaries, Build, Machine};
 use muster_lab::{muster, poll_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,8 +19,6 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tonic::transport::Endpoint;
-
-use crate::instances;
 
 /// For everything that takes a moment, on a machine that may be busy.
 pub(crate) const TIME: Duration = Duration::from_secs(120);
@@ -200,7 +199,7 @@ impl Rig {
             let item = ITEMS.iter().find(|item| unit.contains(&instance_id(item)));
             item.map(|item| ((*item).to_owned(), pid))
         };
-        let processes = instances::processes(&self.machine, TIME);
+        let processes = instances(&self.machine, "sleep", TIME).unwrap();
         processes.into_iter().filter_map(named).collect()
     }
 

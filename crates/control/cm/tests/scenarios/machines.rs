@@ -5,12 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use muster_lab::instances::instances;
 use muster_lab::machine::{Binaries, Machine, MachineBuilder};
 use muster_lab::muster;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-
-use crate::instances;
 
 /// For whatever takes a moment, on a machine that may be busy.
 pub(crate) const TIME: Duration = Duration::from_secs(60);
@@ -175,7 +174,7 @@ impl NodeMachine {
 
     /// Processes of instances, by the names of their units.
     pub(crate) fn pids(&self) -> BTreeMap<String, i32> {
-        instances::processes(&self.machine, TIME)
+        instances(&self.machine, "sleep", TIME).unwrap()
     }
 
     /// The process of a manager, as the host counts.

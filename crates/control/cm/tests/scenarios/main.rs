@@ -9,8 +9,6 @@
 mod boots;
 mod certificates;
 mod flood;
-#[path = "../../../../node/sm/tests/manager/instances.rs"]
-mod instances;
 mod links;
 mod machines;
 #[expect(

@@ -1,6 +1,5 @@
 //! A service manager that is not ours: grpcio, from the contracts alone.
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use muster_api::domain::{ConnectionState, InstanceInfo};
 use muster_api::servicemanager::v5 as wire;
 use muster_lab::pki::CertSpec;
 use muster_lab::program::{Process, Program, Stream};
+use muster_lab::python::{PYTHON, contracts};
 use muster_rpc::slots::{AskError, ReplyKind};
 use muster_smcontroller::{
     CommandKind, InstanceRunner as _, Limits, LogProvider as _, LogQuery, MonitoringProvider as _,
@@ -16,30 +16,15 @@ use muster_smcontroller::{
 
 use crate::rig::*;
 
-const PYTHON: &str = "/usr/bin/python3";
-
-fn generate(folder: &Path) {
-    let protos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../proto");
-    fs::create_dir(folder).unwrap();
-    let mut compile = Program::new(PYTHON)
-        .args(["-m", "grpc_tools.protoc"])
-        .arg(format!("-I{}", protos.display()))
-        .arg(format!("--python_out={}", folder.display()))
-        .arg(format!("--grpc_python_out={}", folder.display()))
-        .args([
-            "common/v2/common.proto",
-            "servicemanager/v5/servicemanager.proto",
-        ])
-        .start()
-        .unwrap();
-    let status = compile.wait(TIME).unwrap();
-    assert!(status.success(), "{}", compile.text(Stream::Stderr));
-}
+const PROTOS: [&str; 2] = [
+    "common/v2/common.proto",
+    "servicemanager/v5/servicemanager.proto",
+];
 
 fn start(site: &Site, node: &str) -> Process {
     let folder = site.folder.path();
     let generated = folder.join("generated");
-    generate(&generated);
+    contracts(&generated, &PROTOS, TIME).unwrap();
     let issued = site.pki.issue(&CertSpec::node(node, "sm")).unwrap();
     let files = issued.write_to(folder, node).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stream/sm.py");

@@ -4,11 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use muster_lab::program::{Program, Stream};
+use muster_lab::python::{PYTHON, contracts};
 use serde_json::json;
 
 use crate::rig::*;
-
-const PYTHON: &str = "/usr/bin/python3";
 
 #[test]
 fn grpcio_and_openssl_provision_use_and_deprovision_a_node() {
@@ -23,22 +22,13 @@ fn grpcio_and_openssl_provision_use_and_deprovision_a_node() {
         .node("node-1")
         .set("certRevocationLists", json!([]))
         .set("insecureUntilProvisioned", json!(["public", "protected"]));
-    let protos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../proto");
     let generated = site.path("generated");
-    fs::create_dir(&generated).unwrap();
-    let compile = Program::new(PYTHON)
-        .args(["-m", "grpc_tools.protoc"])
-        .arg(format!("-I{}", protos.display()))
-        .arg(format!("--python_out={}", generated.display()))
-        .arg(format!("--grpc_python_out={}", generated.display()))
-        .args([
-            "common/v2/common.proto",
-            "iamanager/version.proto",
-            "iamanager/v6/iamanager.proto",
-        ]);
-    let mut compile = compile.start().unwrap();
-    let status = compile.wait(TIME).unwrap();
-    assert!(status.success(), "{}", compile.text(Stream::Stderr));
+    let protos = [
+        "common/v2/common.proto",
+        "iamanager/version.proto",
+        "iamanager/v6/iamanager.proto",
+    ];
+    contracts(&generated, &protos, TIME).unwrap();
 
     let mut daemon = node.start();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/daemon/drive.py");

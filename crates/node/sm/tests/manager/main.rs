@@ -2,6 +2,5 @@
 
 mod equipment;
 mod identity;
-mod instances;
 mod rig;
 mod sets;

@@ -10,18 +10,17 @@ use std::time::{Duration, Instant};
 use muster_api::domain::{InstanceIdent, ItemType};
 use muster_image::build::{BuildOrder, Content, RunSettings, build};
 use muster_item::{LayerFormat, Platform};
+use muster_lab::instances::{Pids, instances};
 use muster_lab::machine::{Binaries, Build, Machine};
 use muster_lab::pki::{CertSpec, Pki};
-use muster_lab::program::{Process, Program, Stream};
+use muster_lab::program::{Process, Stream};
+use muster_lab::python::{PYTHON, contracts};
 use muster_lab::{muster, poll_until};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::instances::{self, Pids};
-
 /// For everything that takes a moment, on a machine that may be busy.
 pub(crate) const TIME: Duration = Duration::from_secs(120);
-const PYTHON: &str = "/usr/bin/python3";
 const SM_UNIT: &str = "[Unit]\nDescription=Service Manager\nStartLimitIntervalSec=0\n[Service]\nType=notify\nEnvironment=MUSTER_FAULT_FILE=/run/fault\nExecStart=/usr/lib/muster/muster-sm --config /etc/muster/sm.json\nRestart=always\nRestartSec=0\n[Install]\nWantedBy=multi-user.target\n";
 /// What a running node consists of.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -96,25 +95,6 @@ fn images(folder: &Path, versions: usize, with_iam: bool) -> Vec<String> {
         .collect()
 }
 
-fn generate(folder: &Path) {
-    let protos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../proto");
-    fs::create_dir(folder).expect("a folder");
-    let mut compile = Program::new(PYTHON)
-        .args(["-m", "grpc_tools.protoc"])
-        .arg(format!("-I{}", protos.display()))
-        .arg(format!("--python_out={}", folder.display()))
-        .arg(format!("--grpc_python_out={}", folder.display()))
-        .args([
-            "common/v2/common.proto",
-            "servicemanager/v5/servicemanager.proto",
-            "iamanager/v6/iamanager.proto",
-        ])
-        .start()
-        .expect("python");
-    let status = compile.wait(TIME).expect("it ends");
-    assert!(status.success(), "{}", compile.text(Stream::Stderr));
-}
-
 /// An authority, and certificates for everybody on the node.
 fn certificates(folder: &Path) {
     fs::create_dir(folder).expect("a folder");
@@ -162,7 +142,12 @@ impl Rig {
         let files = tempfile::tempdir().expect("a folder");
         let versions = images(files.path(), versions, with_iam);
         certificates(&files.path().join("pki"));
-        generate(&files.path().join("generated"));
+        let protos = [
+            "common/v2/common.proto",
+            "servicemanager/v5/servicemanager.proto",
+            "iamanager/v6/iamanager.proto",
+        ];
+        contracts(&files.path().join("generated"), &protos, TIME).expect("contracts");
         fs::create_dir(files.path().join("sets")).expect("a folder");
         let programs = Binaries::build(
             Build::Test,
@@ -342,7 +327,7 @@ impl Rig {
 
     /// The processes of all instances, as soon as none is on its way.
     pub(crate) fn pids(&self) -> Pids {
-        instances::processes(&self.machine, TIME)
+        instances(&self.machine, "sleep", TIME).expect("a list")
     }
 
     /// Kills the Service Manager when it next reaches a point.

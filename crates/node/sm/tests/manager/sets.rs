@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use muster_lab::instances::Pids;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::instances::Pids;
 use crate::rig::Rig;
 
 fn set(items: impl IntoIterator<Item = (usize, usize)>) -> BTreeMap<String, usize> {
