@@ -15,7 +15,8 @@ use crate::layout::{Layout, addresses};
 use crate::settings::Shape;
 
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
-const LINKS: &str = "/sys/class/net";
+/// Of this process's own network namespace, which `/sys` need not be of.
+const LINKS: &str = "/proc/self/net/dev";
 
 /// Written before anything else of the demo is made; removed last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +36,13 @@ pub(crate) struct Ports {
     pub(crate) iam_protected: u16,
     pub(crate) cm: u16,
     pub(crate) files: u16,
+    /// The demo's web service: of its instances' own addresses, or of this machine's.
+    #[serde(default = "usual_web")]
+    pub(crate) web: u16,
+}
+
+fn usual_web() -> u16 {
+    USUAL_PORTS.web
 }
 
 /// The usual ones: on an address of the demo's own, nobody else has them.
@@ -43,6 +51,7 @@ pub(crate) const USUAL_PORTS: Ports = Ports {
     iam_protected: 8089,
     cm: 8093,
     files: 8094,
+    web: 8080,
 };
 
 /// How the machine was.
@@ -90,11 +99,7 @@ impl Record {
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::from);
         let path = layout.record();
         let text = text.map_err(FileError::of("write", &path))?;
-        let beside = path.with_extension("new");
-        fs::write(&beside, text)
-            .and_then(|()| File::open(&beside)?.sync_all())
-            .and_then(|()| fs::rename(&beside, &path))
-            .map_err(FileError::of("write", &path))
+        muster_durable::write(&path, &text, 0o644).map_err(FileError::of("write", &path))
     }
 }
 
@@ -145,18 +150,21 @@ fn has_rules() -> bool {
 
 /// The links of this network namespace.
 pub(crate) fn links() -> BTreeSet<String> {
-    let entries = fs::read_dir(LINKS).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect()
+    named(&fs::read_to_string(LINKS).unwrap_or_default())
+}
+
+/// Each link has a line that begins with its name and a colon; the two lines above them have none.
+fn named(table: &str) -> BTreeSet<String> {
+    let names = table.lines().filter_map(|line| line.split_once(':'));
+    names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
 /// Ports of the loopback address that are free now.
 pub(crate) fn free_ports() -> io::Result<Ports> {
     // All are held until all are known, so that none is given twice.
     let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let held = [listen()?, listen()?, listen()?, listen()?];
-    let [iam_public, iam_protected, cm, files] = held
+    let held = [listen()?, listen()?, listen()?, listen()?, listen()?];
+    let [iam_public, iam_protected, cm, files, web] = held
         .each_ref()
         .map(|listener| listener.local_addr().map(|it| it.port()));
     Ok(Ports {
@@ -164,6 +172,7 @@ pub(crate) fn free_ports() -> io::Result<Ports> {
         iam_protected: iam_protected?,
         cm: cm?,
         files: files?,
+        web: web?,
     })
 }
 
@@ -206,6 +215,16 @@ mod tests {
     }
 
     #[test]
+    fn links_are_those_of_the_own_network() {
+        let table = "Inter-|   Receive  |  Transmit\n face |bytes packets|bytes packets\n    lo: 1 2 3\nmu1b:4 5 6\n";
+        assert_eq!(
+            named(table),
+            BTreeSet::from(["lo", "mu1b"].map(str::to_owned))
+        );
+        assert!(links().contains("lo"));
+    }
+
+    #[test]
     fn folders_that_are_made_are_remembered_the_innermost_first() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -228,7 +247,14 @@ mod tests {
     #[test]
     fn no_port_is_chosen_twice() {
         let ports = free_ports().unwrap();
-        let all = [ports.iam_public, ports.iam_protected, ports.cm, ports.files];
+        let Ports {
+            iam_public,
+            iam_protected,
+            cm,
+            files,
+            web,
+        } = ports;
+        let all = [iam_public, iam_protected, cm, files, web];
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
     }
 }
