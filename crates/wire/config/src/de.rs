@@ -93,8 +93,8 @@ impl Context {
     }
 }
 
-/// The known word that `word` was probably meant to be.
-fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+/// The known word that `word` was probably meant to be, for a message that suggests it.
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     if word.len() > 64 {
         return None;
     }

@@ -82,6 +82,11 @@
 //! [`Limits`] bounds file size (1 MiB), depth (64), number of values (65536, with YAML aliases
 //! counted at each use) and number of drop-in files (256). No input panics.
 //!
+//! # Documents
+//! Documents that are no configuration (descriptions of machines, lists of rules) have no layers: [`read_documents`] gives their
+//! values as they stand, each with its line and column, several YAML documents in a file, keys as they are written. Their owners
+//! say what they mean; [`nearest`], [`printable`] and [`is_secret`] help with messages.
+//!
 //! # Not here
 //! Watching files for changes, writing configuration, and addresses or certificates as value types:
 //! they belong to the crates that use them.
@@ -91,6 +96,7 @@
 //! positions are lost. Enumerations are externally tagged, serde's default.
 
 mod de;
+mod document;
 mod load;
 mod merge;
 mod overlay;
@@ -100,8 +106,11 @@ mod redact;
 mod tree;
 mod value;
 
+pub use de::nearest;
+pub use document::{Content, Key, Located, read_documents};
 pub use load::{Load, Loaded, Setting, Validate};
 pub use parse::{Format, Limits};
 pub use problem::{ConfigError, Problem, Problems};
-pub use tree::{Origin, Source};
+pub use redact::is_secret;
+pub use tree::{Origin, Source, printable};
 pub use value::{ByteSize, Duration, ParseByteSizeError, ParseDurationError};

@@ -112,6 +112,7 @@ fn setting(
             .insert(Entry {
                 key,
                 spelling: Spelling::Loose,
+                key_at: None,
                 node,
             })
             .is_ok();
@@ -121,6 +122,7 @@ fn setting(
     Ok(Entry {
         key,
         spelling: Spelling::Loose,
+        key_at: None,
         node,
     })
 }

@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::problem::Problem;
+use lines::Lines;
+
 use crate::tree::{Entry, Node, Origin, Source, Spelling, Table, Value, join};
 
 pub(crate) use json::parse_json_value;
@@ -20,7 +22,7 @@ pub enum Format {
     Json,
     /// TOML 1.1.
     Toml,
-    /// YAML 1.2, one document per file, without merge keys.
+    /// YAML 1.2, without merge keys. A layer of a configuration is one document.
     Yaml,
 }
 
@@ -64,6 +66,15 @@ impl Default for Limits {
     }
 }
 
+/// What a text is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// One layer of a configuration: one document, keys without regard to case, places by line.
+    Layer,
+    /// Documents for themselves: any number of them, keys as they are, places by line and column.
+    Documents,
+}
+
 /// Parses a document whose top must be a table. An empty document is an empty table.
 pub(crate) fn parse(
     source: &Arc<Source>,
@@ -71,36 +82,17 @@ pub(crate) fn parse(
     bytes: &[u8],
     limits: &Limits,
 ) -> Result<Node, Vec<Problem>> {
-    let builder = Builder { source, limits };
-    let fault = |fault: Fault| vec![builder.problem(fault)];
-    if bytes.len() > limits.file_bytes {
-        return Err(fault(Fault::whole(format!(
-            "is larger than {} bytes, the most that is read",
-            limits.file_bytes
-        ))));
-    }
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let line = bytes[..error.valid_up_to()]
-            .iter()
-            .filter(|b| **b == b'\n')
-            .count()
-            + 1;
-        fault(Fault::at(line, "is not UTF-8 text"))
-    })?;
-    let node = if text.trim().is_empty() {
-        Node {
-            value: Value::Null,
-            origin: Origin::whole(source),
-        }
-    } else {
-        match format {
-            Format::Json => json::parse_json(&builder, text),
-            Format::Toml => toml::parse_toml(&builder, text),
-            Format::Yaml => yaml::parse_yaml(&builder, text),
-        }
-        .map_err(fault)?
+    let builder = Builder {
+        source,
+        limits,
+        reading: Reading::Layer,
     };
+    let fault = |fault: Fault| vec![builder.problem(fault)];
+    let mut documents = parse_text(&builder, format, bytes).map_err(fault)?;
+    let node = documents.pop().unwrap_or(Node {
+        value: Value::Null,
+        origin: Origin::whole(source),
+    });
     match node.value {
         Value::Table(_) => Ok(node),
         Value::Null => Ok(Node {
@@ -114,10 +106,64 @@ pub(crate) fn parse(
     }
 }
 
+/// Parses all documents of a text; each may be any value.
+pub(crate) fn parse_documents(
+    source: &Arc<Source>,
+    format: Format,
+    bytes: &[u8],
+    limits: &Limits,
+) -> Result<Vec<Node>, Problem> {
+    let builder = Builder {
+        source,
+        limits,
+        reading: Reading::Documents,
+    };
+    parse_text(&builder, format, bytes).map_err(|fault| builder.problem(fault))
+}
+
+/// The documents of a text: none when it is empty.
+fn parse_text(builder: &Builder<'_>, format: Format, bytes: &[u8]) -> Result<Vec<Node>, Fault> {
+    let limits = builder.limits;
+    if bytes.len() > limits.file_bytes {
+        return Err(Fault::whole(format!(
+            "is larger than {} bytes, the most that is read",
+            limits.file_bytes
+        )));
+    }
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        Fault::at(Lines::new(&valid).mark(valid.len()), "is not UTF-8 text")
+    })?;
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    match format {
+        Format::Json => Ok(vec![json::parse_json(builder, text)?]),
+        Format::Toml => Ok(vec![toml::parse_toml(builder, text)?]),
+        Format::Yaml => yaml::parse_yaml(builder, text),
+    }
+}
+
+/// A place in a text, from 1.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    line: usize,
+    /// In characters.
+    column: usize,
+}
+
+impl Mark {
+    const START: Self = Self { line: 1, column: 1 };
+}
+
 /// Why a document could not be turned into a tree.
 #[derive(Debug)]
 struct Fault {
     line: Option<u32>,
+    column: Option<u32>,
+    /// The parser could not go on here, so that the column says more than the key.
+    stopped: bool,
     key: String,
     message: String,
 }
@@ -126,75 +172,126 @@ impl Fault {
     fn whole(message: impl Into<String>) -> Self {
         Self {
             line: None,
+            column: None,
+            stopped: false,
             key: String::new(),
             message: message.into(),
         }
     }
 
-    fn at(line: usize, message: impl Into<String>) -> Self {
+    fn at(mark: Mark, message: impl Into<String>) -> Self {
         Self {
-            line: u32::try_from(line).ok(),
+            line: u32::try_from(mark.line).ok(),
+            column: u32::try_from(mark.column).ok(),
             ..Self::whole(message)
+        }
+    }
+
+    /// The text is not of its format from here on.
+    fn stopped(mark: Mark, message: impl Into<String>) -> Self {
+        Self {
+            stopped: true,
+            ..Self::at(mark, message)
         }
     }
 }
 
-/// What the three parsers share: the source, the limits, and how a table is filled.
+/// What the three parsers share: the source, the limits, what is read, and how a table is filled.
 struct Builder<'a> {
     source: &'a Arc<Source>,
     limits: &'a Limits,
+    reading: Reading,
 }
 
 impl Builder<'_> {
     fn problem(&self, fault: Fault) -> Problem {
-        let origin = Origin {
-            source: Arc::clone(self.source),
-            line: fault.line,
+        let in_words = self.reading == Reading::Layer && fault.stopped;
+        let message = match fault.column.filter(|_| in_words) {
+            Some(column) => format!("column {column}: {}", fault.message),
+            None => fault.message,
         };
+        let column = fault.column.filter(|_| self.reading == Reading::Documents);
         Problem {
-            origin,
+            origin: Origin {
+                source: Arc::clone(self.source),
+                line: fault.line,
+                column,
+            },
             key: fault.key,
-            message: fault.message,
+            message,
         }
     }
 
-    fn node(&self, line: usize, value: Value) -> Node {
-        let line = u32::try_from(line).unwrap_or(u32::MAX);
+    fn origin(&self, mark: Mark) -> Origin {
+        let column = match self.reading {
+            Reading::Layer => None,
+            Reading::Documents => u32::try_from(mark.column).ok(),
+        };
+        Origin {
+            source: Arc::clone(self.source),
+            line: Some(u32::try_from(mark.line).unwrap_or(u32::MAX)),
+            column,
+        }
+    }
+
+    fn node(&self, mark: Mark, value: Value) -> Node {
         Node {
             value,
-            origin: Origin::at_line(self.source, line),
+            origin: self.origin(mark),
         }
     }
 
     /// Adds `key` to `table`, which stands at the key path `path`.
-    fn insert(&self, table: &mut Table, path: &str, key: String, node: Node) -> Result<(), Fault> {
-        let line = node.origin.line;
-        let entry = Entry {
-            key,
-            spelling: Spelling::Written,
-            node,
+    fn insert(
+        &self,
+        table: &mut Table,
+        path: &str,
+        (key, mark): (String, Mark),
+        mut node: Node,
+    ) -> Result<(), Fault> {
+        let key_at = self.origin(mark);
+        let (entry, twice) = match self.reading {
+            Reading::Layer => {
+                node.origin = key_at;
+                let entry = Entry {
+                    key,
+                    spelling: Spelling::Written,
+                    key_at: None,
+                    node,
+                };
+                let twice = "is given twice in this table (upper and lower case are the same)";
+                (entry, twice)
+            }
+            Reading::Documents => {
+                let entry = Entry {
+                    key,
+                    spelling: Spelling::Exact,
+                    key_at: Some(key_at),
+                    node,
+                };
+                (entry, "is given twice in this table")
+            }
         };
-        table.insert(entry).map_err(|twice| Fault {
-            line,
-            key: join(path, &twice.key),
-            message: "is given twice in this table (upper and lower case are the same)".to_owned(),
+        table.insert(entry).map_err(|key| Fault {
+            key: join(path, &key),
+            ..Fault::at(mark, twice)
         })
     }
 
     /// Counts one value at `depth`.
-    fn count(&self, nodes: &mut usize, depth: usize, line: usize) -> Result<(), Fault> {
+    fn count(&self, nodes: &mut usize, depth: usize, mark: Mark) -> Result<(), Fault> {
         *nodes += 1;
         if *nodes > self.limits.nodes {
             let message = format!(
                 "more than {} values, the most that is read",
                 self.limits.nodes
             );
-            return Err(Fault::at(line, message));
+            return Err(Fault::at(mark, message));
         }
         let deepest = self.limits.depth.min(MAX_DEPTH);
         if depth > deepest {
             let message = format!("nested deeper than {deepest} tables and lists");
-            return Err(Fault::at(line, message));
+            return Err(Fault::at(mark, message));
         }
         Ok(())
     }

@@ -31,7 +31,8 @@ const PLACE_WORDS: &[&str] = &[
 ];
 
 /// Whether the value under `key` must not be shown: `password`, `userPin`, `api_token`, `key` ...
-pub(crate) fn is_secret(key: &str) -> bool {
+#[must_use]
+pub fn is_secret(key: &str) -> bool {
     let words = words(key);
     let Some(last) = words.last() else {
         return false;

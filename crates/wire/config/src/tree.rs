@@ -29,13 +29,15 @@ impl fmt::Display for Source {
     }
 }
 
-/// Where a value stands: its source and, in a file, its line.
+/// Where a value stands: its source and, in a file, its line and, where documents are read one by one, its column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// Who said it.
     pub source: Arc<Source>,
     /// The line in a file, from 1.
     pub line: Option<u32>,
+    /// The column in the line, in characters from 1. Layers of a configuration leave it out.
+    pub column: Option<u32>,
 }
 
 impl Origin {
@@ -43,23 +45,19 @@ impl Origin {
         Self {
             source: Arc::clone(source),
             line: None,
-        }
-    }
-
-    pub(crate) fn at_line(source: &Arc<Source>, line: u32) -> Self {
-        Self {
-            source: Arc::clone(source),
-            line: Some(line),
+            column: None,
         }
     }
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}", self.source),
-            None => write!(f, "{}", self.source),
+        write!(f, "{}", self.source)?;
+        let places = self.line.into_iter().chain(self.column);
+        for place in places {
+            write!(f, ":{place}")?;
         }
+        Ok(())
     }
 }
 
@@ -86,6 +84,8 @@ pub(crate) enum Value {
 /// How a key was written, which decides what it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spelling {
+    /// From a document that is read by itself: a key is what it is.
+    Exact,
     /// From a file: upper and lower case are the same.
     Written,
     /// From the environment or a flag: `_` is ignored as well, so `POLL_PERIOD` is `pollPeriod`.
@@ -96,10 +96,12 @@ pub(crate) enum Spelling {
 pub(crate) struct Entry {
     pub(crate) key: String,
     pub(crate) spelling: Spelling,
+    /// Where the key itself stands, in a document that is read by itself.
+    pub(crate) key_at: Option<Origin>,
     pub(crate) node: Node,
 }
 
-/// The entries of an object, by the key in lower case.
+/// The entries of an object, by the key in lower case, or by the key where it is exact.
 #[derive(Clone, Default)]
 pub(crate) struct Table {
     entries: BTreeMap<String, Entry>,
@@ -127,18 +129,25 @@ impl Table {
         self.entries.len()
     }
 
-    /// Adds an entry, or hands back the one that already has this key.
-    pub(crate) fn insert(&mut self, entry: Entry) -> Result<(), Entry> {
+    /// Adds an entry, or hands its key back because one has it already.
+    pub(crate) fn insert(&mut self, entry: Entry) -> Result<(), String> {
         if self.find(&entry.key, entry.spelling).is_some() {
-            return Err(entry);
+            return Err(entry.key);
         }
         self.has_loose |= entry.spelling == Spelling::Loose;
-        self.entries.insert(entry.key.to_ascii_lowercase(), entry);
+        let stored = match entry.spelling {
+            Spelling::Exact => entry.key.clone(),
+            Spelling::Written | Spelling::Loose => entry.key.to_ascii_lowercase(),
+        };
+        self.entries.insert(stored, entry);
         Ok(())
     }
 
     /// The stored key that `key` means.
     fn find(&self, key: &str, spelling: Spelling) -> Option<String> {
+        if spelling == Spelling::Exact {
+            return self.entries.contains_key(key).then(|| key.to_owned());
+        }
         let lower = key.to_ascii_lowercase();
         if self.entries.contains_key(&lower) {
             return Some(lower);
@@ -178,7 +187,8 @@ fn squeeze(key: &str) -> String {
 }
 
 /// Text that fits one line of a message: control characters escaped, at most `limit` characters.
-pub(crate) fn printable(text: &str, limit: usize) -> String {
+#[must_use]
+pub fn printable(text: &str, limit: usize) -> String {
     let mut out = String::new();
     for (count, c) in text.chars().enumerate() {
         if count == limit {

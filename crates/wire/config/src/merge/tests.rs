@@ -43,6 +43,7 @@ fn table(entries: Vec<(String, Node)>) -> Node {
         let _ = table.insert(Entry {
             key,
             spelling: Spelling::Written,
+            key_at: None,
             node,
         });
     }

@@ -29,7 +29,15 @@ pub(crate) fn parse_json_value(
     text: &str,
     limits: &super::Limits,
 ) -> Option<Node> {
-    let mut node = parse_json(&Builder { source, limits }, text).ok()?;
+    let mut node = parse_json(
+        &Builder {
+            source,
+            limits,
+            reading: super::Reading::Layer,
+        },
+        text,
+    )
+    .ok()?;
     forget_lines(&mut node);
     Some(node)
 }
@@ -68,11 +76,7 @@ impl Parser<'_> {
 
     fn fault(&self, message: impl Into<String>) -> Fault {
         let message: String = message.into();
-        let column = self.lines.column(self.at);
-        Fault::at(
-            self.lines.line(self.at),
-            format!("column {column}: {message}"),
-        )
+        Fault::stopped(self.lines.mark(self.at), message)
     }
 
     fn expected(&self, what: &str) -> Fault {
@@ -94,8 +98,8 @@ impl Parser<'_> {
 
     fn value(&mut self, path: &str, depth: usize) -> Result<Node, Fault> {
         self.space();
-        let line = self.lines.line(self.at);
-        self.builder.count(&mut self.nodes, depth, line)?;
+        let mark = self.lines.mark(self.at);
+        self.builder.count(&mut self.nodes, depth, mark)?;
         let value = match self.peek() {
             Some(b'{') => Value::Table(self.table(path, depth)?),
             Some(b'[') => Value::List(self.list(path, depth)?),
@@ -103,7 +107,7 @@ impl Parser<'_> {
             Some(b'-' | b'0'..=b'9') => self.number()?,
             _ => self.word()?,
         };
-        Ok(self.builder.node(line, value))
+        Ok(self.builder.node(mark, value))
     }
 
     fn word(&mut self) -> Result<Value, Fault> {
@@ -133,15 +137,14 @@ impl Parser<'_> {
             if self.peek() != Some(b'"') {
                 return Err(self.expected("a key in double quotes"));
             }
-            let line = self.lines.line(self.at);
+            let mark = self.lines.mark(self.at);
             let key = self.string()?;
             self.space();
             if !self.eat(b':') {
                 return Err(self.expected("`:` after the key"));
             }
-            let mut node = self.value(&join(path, &key), depth + 1)?;
-            node.origin.line = u32::try_from(line).ok();
-            self.builder.insert(&mut table, path, key, node)?;
+            let node = self.value(&join(path, &key), depth + 1)?;
+            self.builder.insert(&mut table, path, (key, mark), node)?;
             self.space();
             if self.eat(b'}') {
                 return Ok(table);

@@ -4,18 +4,14 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::lines::Lines;
-use super::{Builder, Fault};
+use super::{Builder, Fault, Mark};
 use crate::tree::{Node, Table, Value, join, printable};
 
 pub(super) fn parse_toml(builder: &Builder<'_>, text: &str) -> Result<Node, Fault> {
     let lines = Lines::new(text);
     let document = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        let (line, column) = (lines.line(offset), lines.column(offset));
-        Fault::at(
-            line,
-            format!("column {column}: {}", printable(error.message(), 200)),
-        )
+        Fault::stopped(lines.mark(offset), printable(error.message(), 200))
     })?;
     let mut walk = Walk {
         builder,
@@ -23,7 +19,7 @@ pub(super) fn parse_toml(builder: &Builder<'_>, text: &str) -> Result<Node, Faul
         nodes: 0,
     };
     walk.table(document.get_ref(), "", 1)
-        .map(|table| builder.node(1, Value::Table(table)))
+        .map(|table| builder.node(Mark::START, Value::Table(table)))
 }
 
 struct Walk<'a> {
@@ -39,10 +35,10 @@ impl Walk<'_> {
         let mut entries: Vec<_> = table.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         for (key, value) in entries {
-            let line = self.lines.line(key.span().start);
-            let node = self.value(value, line, &join(path, key.get_ref()), depth + 1)?;
-            self.builder
-                .insert(&mut out, path, key.get_ref().to_string(), node)?;
+            let key_at = self.lines.mark(key.span().start);
+            let node = self.value(value, &join(path, key.get_ref()), depth + 1)?;
+            let key = (key.get_ref().to_string(), key_at);
+            self.builder.insert(&mut out, path, key, node)?;
         }
         Ok(out)
     }
@@ -50,14 +46,14 @@ impl Walk<'_> {
     fn value(
         &mut self,
         value: &Spanned<DeValue<'_>>,
-        line: usize,
         path: &str,
         depth: usize,
     ) -> Result<Node, Fault> {
-        self.builder.count(&mut self.nodes, depth, line)?;
+        let mark = self.lines.mark(value.span().start);
+        self.builder.count(&mut self.nodes, depth, mark)?;
         let out_of_range = || Fault {
             key: path.to_owned(),
-            ..Fault::at(line, "the number is out of range")
+            ..Fault::at(mark, "the number is out of range")
         };
         let value = match value.get_ref() {
             DeValue::String(text) => Value::String(text.to_string()),
@@ -73,13 +69,12 @@ impl Walk<'_> {
             DeValue::Array(items) => {
                 let mut out = Vec::new();
                 for item in items.iter() {
-                    let line = self.lines.line(item.span().start);
-                    out.push(self.value(item, line, path, depth + 1)?);
+                    out.push(self.value(item, path, depth + 1)?);
                 }
                 Value::List(out)
             }
             DeValue::Table(table) => Value::Table(self.table(table, path, depth)?),
         };
-        Ok(self.builder.node(line, value))
+        Ok(self.builder.node(mark, value))
     }
 }

@@ -6,32 +6,38 @@
 
 use std::collections::HashMap;
 
-use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
+use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
 
-use super::{Builder, Fault};
+use super::{Builder, Fault, Mark, Reading};
 use crate::tree::{Node, Table, Value, join, printable};
 
-pub(super) fn parse_yaml(builder: &Builder<'_>, text: &str) -> Result<Node, Fault> {
+/// The documents of a stream, in order; one without any is as one that is empty.
+pub(super) fn parse_yaml(builder: &Builder<'_>, text: &str) -> Result<Vec<Node>, Fault> {
     let mut assembly = Assembly {
         builder,
         open: Vec::new(),
         anchors: HashMap::new(),
         copied: Size::default(),
         nodes: 0,
-        root: None,
-        documents: 0,
+        roots: Vec::new(),
     };
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
-            let mark = error.marker();
             let message = printable(error.info().as_str(), 200);
-            Fault::at(mark.line(), format!("column {}: {message}", mark.col() + 1))
+            Fault::stopped(Mark::of(error.marker()), message)
         })?;
         assembly.take(event, span)?;
     }
-    Ok(assembly
-        .root
-        .unwrap_or_else(|| builder.node(1, Value::Null)))
+    Ok(assembly.roots)
+}
+
+impl Mark {
+    fn of(marker: &Marker) -> Self {
+        Self {
+            line: marker.line(),
+            column: marker.col() + 1,
+        }
+    }
 }
 
 /// What a value costs: itself, all inside it, and the bytes of its text.
@@ -54,14 +60,14 @@ enum Content {
     List(Vec<Node>),
     Table {
         table: Table,
-        key: Option<(String, usize)>,
+        key: Option<(String, Mark)>,
     },
 }
 
 /// A list or table whose end has not been seen.
 struct Open {
     content: Content,
-    line: usize,
+    mark: Mark,
     anchor: usize,
     size: Size,
 }
@@ -73,41 +79,41 @@ struct Assembly<'a> {
     /// Copies that anchors keep and that aliases made.
     copied: Size,
     nodes: usize,
-    root: Option<Node>,
-    documents: usize,
+    roots: Vec<Node>,
 }
 
 impl Assembly<'_> {
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Fault> {
-        let line = span.start.line();
+        let mark = Mark::of(&span.start);
         match event {
             Event::DocumentStart(..) => {
-                self.documents += 1;
-                if self.documents > 1 {
-                    return Err(Fault::at(line, "a second document: a file holds only one"));
+                if self.builder.reading == Reading::Layer && !self.roots.is_empty() {
+                    return Err(Fault::at(mark, "a second document: a file holds only one"));
                 }
+                // An anchor names something of its own document; the limits are those of all together.
+                self.anchors.clear();
                 Ok(())
             }
             Event::Scalar(text, style, anchor, tag) => {
-                self.scalar(&text, style, anchor, tag.as_deref(), line)
+                self.scalar(&text, style, anchor, tag.as_deref(), mark)
             }
             Event::SequenceStart(_, anchor, tag) => {
-                check_tag(tag.as_deref(), "seq", line)?;
-                self.begin(Content::List(Vec::new()), anchor, line)
+                check_tag(tag.as_deref(), "seq", mark)?;
+                self.begin(Content::List(Vec::new()), anchor, mark)
             }
             Event::MappingStart(_, anchor, tag) => {
-                check_tag(tag.as_deref(), "map", line)?;
+                check_tag(tag.as_deref(), "map", mark)?;
                 self.begin(
                     Content::Table {
                         table: Table::default(),
                         key: None,
                     },
                     anchor,
-                    line,
+                    mark,
                 )
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
-            Event::Alias(anchor) => self.alias(anchor, line),
+            Event::Alias(anchor) => self.alias(anchor, mark),
             _ => Ok(()),
         }
     }
@@ -140,14 +146,14 @@ impl Assembly<'_> {
         style: ScalarStyle,
         anchor: usize,
         tag: Option<&Tag>,
-        line: usize,
+        mark: Mark,
     ) -> Result<(), Fault> {
         if self.at_key() {
             if text == "<<" && style == ScalarStyle::Plain {
                 return Err(Fault {
                     key: self.path(),
                     ..Fault::at(
-                        line,
+                        mark,
                         "merge keys (`<<`) are not supported; use a drop-in file",
                     )
                 });
@@ -158,17 +164,17 @@ impl Assembly<'_> {
                     bytes: text.len(),
                     height: 0,
                 };
-                let key = self.builder.node(line, Value::String(text.to_owned()));
-                self.remember(anchor, &key, size, line)?;
+                let key = self.builder.node(mark, Value::String(text.to_owned()));
+                self.remember(anchor, &key, size, mark)?;
             }
-            self.key(text.to_owned(), line);
+            self.key(text.to_owned(), mark);
             return Ok(());
         }
         let text_only = match tag.map(Tag::core_suffix) {
             None => style != ScalarStyle::Plain,
             Some(Some("str")) => true,
             Some(Some("null" | "bool" | "int" | "float")) => false,
-            Some(_) => return Err(unknown_tag(line)),
+            Some(_) => return Err(unknown_tag(mark)),
         };
         let value = if text_only {
             Value::String(text.to_owned())
@@ -180,32 +186,32 @@ impl Assembly<'_> {
             bytes: text.len(),
             height: 0,
         };
-        let node = self.builder.node(line, value);
+        let node = self.builder.node(mark, value);
         self.builder
-            .count(&mut self.nodes, self.open.len() + 1, line)?;
-        self.remember(anchor, &node, size, line)?;
+            .count(&mut self.nodes, self.open.len() + 1, mark)?;
+        self.remember(anchor, &node, size, mark)?;
         self.place(node, size)
     }
 
-    fn key(&mut self, text: String, line: usize) {
+    fn key(&mut self, text: String, mark: Mark) {
         if let Some(Open {
             content: Content::Table { key, .. },
             ..
         }) = self.open.last_mut()
         {
-            *key = Some((text, line));
+            *key = Some((text, mark));
         }
     }
 
-    fn begin(&mut self, content: Content, anchor: usize, line: usize) -> Result<(), Fault> {
+    fn begin(&mut self, content: Content, anchor: usize, mark: Mark) -> Result<(), Fault> {
         if self.at_key() {
             return Err(Fault {
                 key: self.path(),
-                ..Fault::at(line, "a key must be text, not a list or a table")
+                ..Fault::at(mark, "a key must be text, not a list or a table")
             });
         }
         self.builder
-            .count(&mut self.nodes, self.open.len() + 1, line)?;
+            .count(&mut self.nodes, self.open.len() + 1, mark)?;
         let size = Size {
             nodes: 1,
             bytes: 0,
@@ -213,7 +219,7 @@ impl Assembly<'_> {
         };
         self.open.push(Open {
             content,
-            line,
+            mark,
             anchor,
             size,
         });
@@ -223,7 +229,7 @@ impl Assembly<'_> {
     fn end(&mut self) -> Result<(), Fault> {
         let Some(Open {
             content,
-            line,
+            mark,
             anchor,
             size,
         }) = self.open.pop()
@@ -234,37 +240,37 @@ impl Assembly<'_> {
             Content::List(items) => Value::List(items),
             Content::Table { table, .. } => Value::Table(table),
         };
-        let node = self.builder.node(line, value);
-        self.remember(anchor, &node, size, line)?;
+        let node = self.builder.node(mark, value);
+        self.remember(anchor, &node, size, mark)?;
         self.place(node, size)
     }
 
-    fn alias(&mut self, anchor: usize, line: usize) -> Result<(), Fault> {
+    fn alias(&mut self, anchor: usize, mark: Mark) -> Result<(), Fault> {
         let Some(size) = self.anchors.get(&anchor).map(|(_, size)| *size) else {
             return Err(Fault {
                 key: self.path(),
-                ..Fault::at(line, "the alias stands inside what it refers to")
+                ..Fault::at(mark, "the alias stands inside what it refers to")
             });
         };
         // What the copy costs is known, and refused, before it is made.
         if !self.at_key() {
             let depth = self.open.len() + 1 + size.height;
-            self.builder.count(&mut self.copied.nodes, depth, line)?;
+            self.builder.count(&mut self.copied.nodes, depth, mark)?;
         }
         self.copied.nodes += size.nodes - 1;
         self.copied.bytes += size.bytes;
-        self.within_limits(self.copied, line)?;
+        self.within_limits(self.copied, mark)?;
         let Some((node, _)) = self.anchors.get(&anchor) else {
             return Ok(());
         };
         if self.at_key() {
             let Value::String(text) = &node.value else {
-                return Err(Fault::at(line, "a key must be text, not a list or a table"));
+                return Err(Fault::at(mark, "a key must be text, not a list or a table"));
             };
-            self.key(text.clone(), line);
+            self.key(text.clone(), mark);
             return Ok(());
         }
-        let node = self.builder.node(line, node.value.clone());
+        let node = self.builder.node(mark, node.value.clone());
         self.place(node, size)
     }
 
@@ -274,23 +280,23 @@ impl Assembly<'_> {
         anchor: usize,
         node: &Node,
         size: Size,
-        line: usize,
+        mark: Mark,
     ) -> Result<(), Fault> {
         if anchor == 0 {
             return Ok(());
         }
         self.copied.nodes += size.nodes;
         self.copied.bytes += size.bytes;
-        self.within_limits(self.copied, line)?;
+        self.within_limits(self.copied, mark)?;
         self.anchors.insert(anchor, (node.clone(), size));
         Ok(())
     }
 
-    fn within_limits(&self, copied: Size, line: usize) -> Result<(), Fault> {
+    fn within_limits(&self, copied: Size, mark: Mark) -> Result<(), Fault> {
         let limits = self.builder.limits;
         if copied.nodes > limits.nodes || copied.bytes > limits.file_bytes {
             return Err(Fault::at(
-                line,
+                mark,
                 format!(
                     "anchors and aliases amount to more than {} values",
                     limits.nodes
@@ -301,17 +307,16 @@ impl Assembly<'_> {
     }
 
     /// Puts a finished value where it belongs.
-    fn place(&mut self, mut node: Node, size: Size) -> Result<(), Fault> {
+    fn place(&mut self, node: Node, size: Size) -> Result<(), Fault> {
         let Some(mut parent) = self.open.pop() else {
-            self.root = Some(node);
+            self.roots.push(node);
             return Ok(());
         };
         parent.size.add(size);
         match &mut parent.content {
             Content::List(items) => items.push(node),
             Content::Table { table, key } => {
-                let (key, line) = key.take().unwrap_or_default();
-                node.origin.line = u32::try_from(line).ok();
+                let key = key.take().unwrap_or((String::new(), Mark::START));
                 self.builder.insert(table, &self.path(), key, node)?;
             }
         }
@@ -320,17 +325,17 @@ impl Assembly<'_> {
     }
 }
 
-fn check_tag(tag: Option<&Tag>, expected: &str, line: usize) -> Result<(), Fault> {
+fn check_tag(tag: Option<&Tag>, expected: &str, mark: Mark) -> Result<(), Fault> {
     match tag.map(Tag::core_suffix) {
         None => Ok(()),
         Some(Some(suffix)) if suffix == expected => Ok(()),
-        Some(_) => Err(unknown_tag(line)),
+        Some(_) => Err(unknown_tag(mark)),
     }
 }
 
-fn unknown_tag(line: usize) -> Fault {
+fn unknown_tag(mark: Mark) -> Fault {
     Fault::at(
-        line,
+        mark,
         "a tag that does not fit or is not known (`!!str` makes a value text)",
     )
 }
