@@ -1,0 +1,219 @@
+//! Cases: every edge of the lifecycle.
+
+use futures_util::FutureExt as _;
+use muster_lifecycle::{Halt, State, Verb};
+
+use super::bench::{Bench, ensure, expect_class};
+use super::{Case, CaseResult, Needs};
+use crate::error::FailureClass;
+use crate::mark::Owned;
+
+/// A case for a verb that a provider does not have.
+macro_rules! unsupported {
+    ($name:literal, $verb:expr) => {
+        Case {
+            name: $name,
+            needs: Needs::Lacks($verb),
+            run: |bench| unsupported(bench, $verb).boxed(),
+        }
+    };
+}
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "a stop ends in stopped",
+        needs: Needs::Verbs(&[Verb::Stop]),
+        run: |bench| stops(bench, Verb::Stop).boxed(),
+    },
+    Case {
+        name: "a forced stop ends in stopped",
+        needs: Needs::Verbs(&[Verb::ForceStop]),
+        run: |bench| stops(bench, Verb::ForceStop).boxed(),
+    },
+    Case {
+        name: "a stopped machine starts again, as the same",
+        needs: Needs::Verbs(&[Verb::Stop, Verb::Start]),
+        run: |bench| starts_again(bench).boxed(),
+    },
+    Case {
+        name: "stopping a stopped machine changes nothing",
+        needs: Needs::Verbs(&[Verb::Stop]),
+        run: |bench| stop_again(bench).boxed(),
+    },
+    Case {
+        name: "starting a running machine changes nothing",
+        needs: Needs::Verbs(&[Verb::Start]),
+        run: |bench| start_running(bench).boxed(),
+    },
+    Case {
+        name: "a reboot stays inside running",
+        needs: Needs::Verbs(&[Verb::Reboot]),
+        run: |bench| reboots(bench).boxed(),
+    },
+    Case {
+        name: "a hibernation ends in hibernated and goes on",
+        needs: Needs::Verbs(&[Verb::Hibernate, Verb::Resume]),
+        run: |bench| hibernates(bench, Verb::Resume).boxed(),
+    },
+    Case {
+        name: "starting a hibernated machine resumes it",
+        needs: Needs::Verbs(&[Verb::Hibernate, Verb::Resume]),
+        run: |bench| hibernates(bench, Verb::Start).boxed(),
+    },
+    Case {
+        name: "a stopped machine cannot be rebooted",
+        needs: Needs::Verbs(&[Verb::Stop, Verb::Reboot]),
+        run: |bench| refused_when_stopped(bench, Verb::Reboot).boxed(),
+    },
+    Case {
+        name: "a stopped machine cannot be hibernated",
+        needs: Needs::Verbs(&[Verb::Stop, Verb::Hibernate]),
+        run: |bench| refused_when_stopped(bench, Verb::Hibernate).boxed(),
+    },
+    Case {
+        name: "a machine that was not hibernated cannot be resumed",
+        needs: Needs::Verbs(&[Verb::Stop, Verb::Resume]),
+        run: |bench| refused_when_stopped(bench, Verb::Resume).boxed(),
+    },
+    Case {
+        name: "a stopped machine can be terminated",
+        needs: Needs::Verbs(&[Verb::Stop, Verb::Terminate]),
+        run: |bench| terminate_stopped(bench).boxed(),
+    },
+    Case {
+        name: "terminating is destroying",
+        needs: Needs::Verbs(&[Verb::Terminate]),
+        run: |bench| terminates(bench).boxed(),
+    },
+    Case {
+        name: "a machine that is gone cannot be started",
+        needs: Needs::Verbs(&[Verb::Start]),
+        run: |bench| start_after_the_end(bench).boxed(),
+    },
+    Case {
+        name: "a machine with another mark is not stopped",
+        needs: Needs::Verbs(&[Verb::Stop]),
+        run: |bench| stop_of_another(bench).boxed(),
+    },
+    unsupported!("start is refused where it is not offered", Verb::Start),
+    unsupported!("stop is refused where it is not offered", Verb::Stop),
+    unsupported!(
+        "a forced stop is refused where it is not offered",
+        Verb::ForceStop
+    ),
+    unsupported!("reboot is refused where it is not offered", Verb::Reboot),
+    unsupported!(
+        "hibernation is refused where it is not offered",
+        Verb::Hibernate
+    ),
+    unsupported!("resuming is refused where it is not offered", Verb::Resume),
+];
+
+async fn act_and_wait(bench: &Bench<'_>, machine: &Owned, verb: Verb, goal: State) -> CaseResult {
+    bench.act(machine, verb).await?;
+    bench
+        .wait(machine, goal.as_str(), |state| state == Some(goal))
+        .await
+}
+
+async fn stops(bench: &Bench<'_>, verb: Verb) -> CaseResult {
+    let machine = bench.running().await?;
+    act_and_wait(bench, &machine, verb, State::Stopped(Halt::Off)).await
+}
+
+async fn starts_again(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    act_and_wait(bench, &machine, Verb::Stop, State::Stopped(Halt::Off)).await?;
+    act_and_wait(bench, &machine, Verb::Start, State::Running).await?;
+    let listed = bench.list().await?;
+    let same = listed.iter().all(|it| it.resource == machine.resource);
+    ensure(same && listed.len() == 1, || format!("{listed:?}"))
+}
+
+async fn stop_again(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let off = State::Stopped(Halt::Off);
+    act_and_wait(bench, &machine, Verb::Stop, off).await?;
+    let state = bench.act(&machine, Verb::Stop).await?;
+    ensure(state == off, || format!("it is {state}"))
+}
+
+async fn start_running(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let state = bench.act(&machine, Verb::Start).await?;
+    ensure(state == State::Running, || format!("it is {state}"))
+}
+
+async fn reboots(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let state = bench.act(&machine, Verb::Reboot).await?;
+    ensure(state == State::Running, || format!("it is {state}"))?;
+    bench
+        .wait(&machine, "running", |state| state == Some(State::Running))
+        .await
+}
+
+async fn hibernates(bench: &Bench<'_>, wake: Verb) -> CaseResult {
+    let machine = bench.running().await?;
+    let asleep = State::Stopped(Halt::Hibernated);
+    act_and_wait(bench, &machine, Verb::Hibernate, asleep).await?;
+    act_and_wait(bench, &machine, wake, State::Running).await
+}
+
+async fn refused_when_stopped(bench: &Bench<'_>, verb: Verb) -> CaseResult {
+    let machine = bench.running().await?;
+    let off = State::Stopped(Halt::Off);
+    act_and_wait(bench, &machine, Verb::Stop, off).await?;
+    let done = bench.provider.act(&machine, verb).await;
+    expect_class(done, FailureClass::Refused)?;
+    let state = bench.state(&machine).await?;
+    ensure(state == Some(off), || format!("it is {state:?}"))
+}
+
+async fn terminate_stopped(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let off = State::Stopped(Halt::Off);
+    act_and_wait(bench, &machine, Verb::Stop, off).await?;
+    bench.destroy(&machine).await
+}
+
+async fn terminates(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let state = bench.act(&machine, Verb::Terminate).await?;
+    ensure(state.is_ending(), || format!("it is {state}"))?;
+    bench.destroy_unless_shared(&machine).await
+}
+
+async fn start_after_the_end(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    bench.destroy(&machine).await?;
+    match bench.provider.act(&machine, Verb::Start).await {
+        Err(error) => ensure(
+            matches!(error.class, FailureClass::NotFound | FailureClass::Refused),
+            || super::bench::text(&error),
+        ),
+        Ok(state) => Err(format!("it is {state}")),
+    }
+}
+
+async fn stop_of_another(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let mut other = machine.clone();
+    other.mark = bench.order().mark;
+    let done = bench.provider.act(&other, Verb::Stop).await;
+    expect_class(done, FailureClass::Refused)?;
+    let state = bench.state(&machine).await?;
+    ensure(state == Some(State::Running), || format!("it is {state:?}"))
+}
+
+async fn unsupported(bench: &Bench<'_>, verb: Verb) -> CaseResult {
+    let machine = bench.running().await?;
+    let done = bench.provider.act(&machine, verb).await;
+    // What a running machine need not do for a verb, a provider may also call done.
+    if let (Verb::Start | Verb::Resume, Ok(State::Running)) = (verb, &done) {
+        return Ok(());
+    }
+    expect_class(done, FailureClass::Unsupported)?;
+    let state = bench.state(&machine).await?;
+    ensure(state == Some(State::Running), || format!("it is {state:?}"))
+}

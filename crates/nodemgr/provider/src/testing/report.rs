@@ -1,0 +1,62 @@
+//! What the suite found.
+
+use std::fmt;
+
+/// How a case ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CaseOutcome {
+    /// As promised.
+    Passed,
+    /// Not, and why.
+    Failed(String),
+    /// Not asked, and why.
+    Skipped(String),
+}
+
+/// Every case and how it ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// In the order in which they ran.
+    pub cases: Vec<(&'static str, CaseOutcome)>,
+}
+
+impl Report {
+    /// The names of those that were skipped.
+    pub fn skipped(&self) -> impl Iterator<Item = &'static str> {
+        self.select(|outcome| matches!(outcome, CaseOutcome::Skipped(_)))
+    }
+
+    /// The names of those that passed.
+    pub fn passed(&self) -> impl Iterator<Item = &'static str> {
+        self.select(|outcome| *outcome == CaseOutcome::Passed)
+    }
+
+    fn select(&self, which: impl Fn(&CaseOutcome) -> bool) -> impl Iterator<Item = &'static str> {
+        let chosen = self.cases.iter().filter(move |(_, outcome)| which(outcome));
+        chosen.map(|&(name, _)| name)
+    }
+
+    /// Fails the test if a case did.
+    ///
+    /// # Panics
+    /// With the whole report, if a case failed.
+    #[track_caller]
+    pub fn assert_passed(&self) {
+        let mut outcomes = self.cases.iter();
+        let failed = outcomes.any(|(_, outcome)| matches!(outcome, CaseOutcome::Failed(_)));
+        assert!(!failed, "\n{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, outcome) in &self.cases {
+            match outcome {
+                CaseOutcome::Passed => writeln!(f, "passed   {name}")?,
+                CaseOutcome::Failed(what) => writeln!(f, "FAILED   {name}: {what}")?,
+                CaseOutcome::Skipped(why) => writeln!(f, "skipped  {name}: {why}")?,
+            }
+        }
+        Ok(())
+    }
+}
