@@ -120,7 +120,10 @@ pub(crate) fn check_label(key: &str, value: Value) -> Result<Value, String> {
 }
 
 /// Checks the name of a field that not every provider has.
-pub(crate) fn check_name(name: &str) -> Result<(), String> {
+///
+/// # Errors
+/// What such a name must be.
+pub fn check_name(name: &str) -> Result<(), String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
     if !first || name.len() > LONGEST_NAME || !name.bytes().all(plain) {
@@ -134,7 +137,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 
 /// The known field that `name` is a misspelling of: one that differs only in case, `-` and `_`, or, where it has at least five
 /// letters, in one letter that is wrong, missing, too much, or exchanged with its neighbour.
-pub(crate) fn misspelt(name: &str) -> Option<&'static str> {
+#[must_use]
+pub fn misspelt(name: &str) -> Option<&'static str> {
     let squeeze = |text: &str| text.replace(['-', '_'], "").to_ascii_lowercase();
     let known = || spellings().chain(PROVIDERS).chain(["labels"]);
     if known().any(|known| known == name) {
