@@ -141,6 +141,7 @@ async fn examine(machine: &Machine, doctor: &Doctor) -> Vec<Finding> {
         kernel::overlay(machine),
         kernel::seccomp(machine),
         kernel::cgroups(machine),
+        kernel::inotify(machine),
     ];
     findings.push(programs::oci_runtime(machine).await);
     findings.push(programs::cni_plugins(machine));

@@ -7,6 +7,7 @@ use muster_up::{
     Down, DownError, InstanceRow, Outcome, Picture, Settings, Shape, Tell, UnitError, UpError,
 };
 use serde::Serialize;
+use tokio::sync::mpsc;
 
 use crate::cli::Output;
 use crate::cli::up as cli;
@@ -18,8 +19,8 @@ use crate::sm;
 const USUAL_SOCKET: &str = "/run/muster/cm.sock";
 /// So much of an error fits beside the other columns.
 const LIVE_ERROR: usize = 24;
-/// The port of the demo's web service.
-const WEB_PORT: u16 = 8080;
+/// Pictures may come faster than a terminal draws them.
+const TOLD_AT_ONCE: usize = 16;
 
 /// Why the Unit is not up, or not gone.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,12 @@ pub(crate) enum UpCommandError {
     Down(#[source] Box<DownError>),
     #[error("cannot find out which program this is")]
     Own(#[source] std::io::Error),
+    #[error("cannot wait for anything")]
+    Wait(#[source] std::io::Error),
+    #[error("it broke off by itself; that is a mistake in Muster")]
+    BrokeOff(#[source] tokio::task::JoinError),
+    #[error("interrupted: `muster up` goes on from here, `muster down` takes away what is there")]
+    Interrupted,
 }
 
 impl UpCommandError {
@@ -37,9 +44,10 @@ impl UpCommandError {
         match self {
             Self::Up(error) => match **error {
                 UpError::Layout(_) | UpError::Desired { .. } => Exit::Usage,
-                UpError::Busy { .. } | UpError::OtherUnit { .. } | UpError::Foreign { .. } => {
-                    Exit::Refused
-                }
+                UpError::Busy { .. }
+                | UpError::OtherUnit { .. }
+                | UpError::OtherUser { .. }
+                | UpError::Foreign { .. } => Exit::Refused,
                 UpError::Missing { .. } => Exit::NotFound,
                 UpError::Unit(UnitError::Silent { .. }) => Exit::Unreachable,
                 _ => Exit::Failed,
@@ -51,7 +59,8 @@ impl UpCommandError {
                 }
                 _ => Exit::Failed,
             },
-            Self::Own(_) => Exit::Failed,
+            Self::Own(_) | Self::Wait(_) | Self::BrokeOff(_) => Exit::Failed,
+            Self::Interrupted => Exit::Interrupted,
         }
     }
 }
@@ -128,7 +137,7 @@ struct Live<'a> {
     told: Picture,
 }
 
-impl Tell for Live<'_> {
+impl Live<'_> {
     fn step(&mut self, text: &str) {
         self.console.note(format_args!("muster: {text}"));
     }
@@ -159,6 +168,58 @@ impl Tell for Live<'_> {
     }
 }
 
+/// What is told on the way, from the thread that works to the one that draws.
+enum Told {
+    Step(String),
+    Picture(Picture),
+}
+
+struct Teller(mpsc::Sender<Told>);
+
+impl Tell for Teller {
+    // Nobody listens any more when the command has been interrupted; then the process ends.
+    fn step(&mut self, text: &str) {
+        let _ = self.0.blocking_send(Told::Step(text.to_owned()));
+    }
+
+    fn picture(&mut self, picture: &Picture) {
+        let _ = self.0.blocking_send(Told::Picture(picture.clone()));
+    }
+}
+
+/// Does the work in another thread and draws what it tells, until it has ended or somebody has had enough. What is then half
+/// done is for the next command, as after a `kill -9`.
+fn watch<T: Send + 'static>(
+    live: &mut Live<'_>,
+    work: impl FnOnce(&mut dyn Tell) -> T + Send + 'static,
+) -> Result<T, UpCommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(UpCommandError::Wait)?;
+    let done = runtime.block_on(async {
+        let (sender, mut told) = mpsc::channel(TOLD_AT_ONCE);
+        let work = tokio::task::spawn_blocking(move || work(&mut Teller(sender)));
+        loop {
+            tokio::select! {
+                stopped = tokio::signal::ctrl_c() => {
+                    stopped.map_err(UpCommandError::Wait)?;
+                    return Err(UpCommandError::Interrupted);
+                }
+                said = told.recv() => match said {
+                    Some(Told::Step(text)) => live.step(&text),
+                    Some(Told::Picture(picture)) => live.picture(&picture),
+                    None => break,
+                },
+            }
+        }
+        work.await.map_err(UpCommandError::BrokeOff)
+    });
+    // The process ends, and with it whatever still works.
+    runtime.shutdown_background();
+    done
+}
+
 /// Programs are given the answer and nothing else.
 fn is_for_people(console: &Console) -> bool {
     matches!(console.output(), Output::Table | Output::Wide)
@@ -170,8 +231,8 @@ pub(crate) fn up(command: &cli::Up, console: &mut Console) -> Result<(), Command
     let shape = Settings::usual_shape();
     if shape == Shape::OneUser {
         console.note(
-            "muster: without root there are no containers, no networks and no second node: one node runs the demo's \
-             programs natively, as you; try `sudo muster up` for all of it",
+            "muster: without root there is one node instead of two, and it runs the demo's programs as you and in this \
+             machine's network, not in containers with networks of their own; run it as root to see all of it",
         );
     }
     let settings = Settings {
@@ -187,7 +248,8 @@ pub(crate) fn up(command: &cli::Up, console: &mut Console) -> Result<(), Command
         drawn: 0,
         told: Picture::default(),
     };
-    let done = muster_up::up(&settings, &mut live);
+    let wanted = settings.clone();
+    let done = watch(&mut live, move |tell| muster_up::up(&wanted, tell))?;
     let is_drawn = live.drawn > 0;
     let outcome = done.map_err(|error| UpCommandError::Up(Box::new(error)))?;
     if !is_drawn {
@@ -207,7 +269,8 @@ pub(crate) fn down(command: &cli::Down, console: &mut Console) -> Result<(), Com
         drawn: 0,
         told: Picture::default(),
     };
-    let done = muster_up::down(&dir, &run, &mut live);
+    let state = dir.clone();
+    let done = watch(&mut live, move |tell| muster_up::down(&state, &run, tell))?;
     let found = done.map_err(|error| UpCommandError::Down(Box::new(error)))?;
     console.note(match found {
         Down::Removed => "muster: the Unit is gone, and everything of it".to_owned(),
@@ -248,16 +311,8 @@ fn next_steps(outcome: &Outcome, settings: &Settings) -> String {
         );
     }
     line("muster get instances", "what runs, and where");
-    let web = outcome
-        .picture
-        .instances
-        .values()
-        .find(|it| it.name.starts_with("web/"));
-    if let Some(web) = web.filter(|it| !it.address.is_empty()) {
-        line(
-            &format!("curl http://{}:{WEB_PORT}/", web.address),
-            "the web service",
-        );
+    if let Some(web) = &outcome.web {
+        line(&format!("curl http://{web}/"), "the web service");
     }
     line("muster logs worker -f", "what the worker hears");
     line("muster explain web/demo/0", "why it is where it is");
@@ -298,13 +353,13 @@ mod tests {
 
     use super::*;
 
-    fn outcome(address: &str) -> (Outcome, Settings) {
+    fn outcome(web: Option<&str>) -> (Outcome, Settings) {
         let row = InstanceRow {
             name: "web/demo/0".into(),
             version: "1.0.0".into(),
             node: "main".into(),
             state: "active".into(),
-            address: address.into(),
+            address: String::new(),
             error: String::new(),
         };
         let settings = Settings {
@@ -320,6 +375,7 @@ mod tests {
                 nodes: BTreeMap::new(),
                 instances: [(row.name.clone(), row)].into(),
             },
+            web: web.map(str::to_owned),
             desired: "/srv/demo/desired.yaml".into(),
             control_socket: "/srv/demo/run/cm.sock".into(),
         };
@@ -328,7 +384,7 @@ mod tests {
 
     #[test]
     fn what_to_try_can_be_typed_as_it_is_printed() {
-        let (outcome, settings) = outcome("172.17.0.4");
+        let (outcome, settings) = outcome(Some("172.17.0.4:8080"));
         let text = next_steps(&outcome, &settings);
         for line in [
             "export PATH=/nowhere/in/the/path:$PATH",
@@ -343,13 +399,13 @@ mod tests {
 
     #[test]
     fn an_instance_without_an_address_is_not_to_be_called() {
-        let (outcome, settings) = outcome("");
+        let (outcome, settings) = outcome(None);
         assert!(!next_steps(&outcome, &settings).contains("curl"));
     }
 
     #[test]
     fn a_long_error_does_not_wrap_the_table() {
-        let (mut outcome, _) = outcome("");
+        let (mut outcome, _) = outcome(None);
         for row in outcome.picture.instances.values_mut() {
             row.error = "ä".repeat(200);
         }

@@ -18,12 +18,12 @@ use crate::cgroups::Trees;
 use crate::command::{self, CommandError};
 use crate::error::{FileError, UpError};
 use crate::files::{COMMUNICATION_MANAGER, EVERYTHING, IDENTITY, NodePlan};
-use crate::layout::{Layout, MAIN, NodePlace, SECOND, free_subnet};
-use crate::record::{Before, Lock, Record, USUAL_PORTS, free_ports};
+use crate::layout::{Layout, MAIN, NodePlace, SECOND};
+use crate::record::{Before, Record};
 use crate::settings::{Settings, Shape};
 use crate::supervisor::{self, Start, StartError};
 use crate::unit::{Picture, Unit, UnitError};
-use crate::{images, links, needs, sweep};
+use crate::{claim, images, links, needs, sweep};
 
 /// A daemon that has just been started listens within this time.
 const DAEMON_TIME: Duration = Duration::from_secs(20);
@@ -36,6 +36,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub struct Outcome {
     /// How it is.
     pub picture: Picture,
+    /// Address and port of the demo's web service, if it has any.
+    pub web: Option<String>,
     /// What says what shall run.
     pub desired: PathBuf,
     /// Where operators' tools reach it.
@@ -54,76 +56,50 @@ pub fn up(settings: &Settings, tell: &mut dyn Tell) -> Result<Outcome, UpError> 
     }
     // What is not there now was made for the Unit and goes with it.
     let before = Before::look(&layout);
-    make_folder(&layout.dir)?;
-    let Some(_lock) = Lock::take(&layout.dir)? else {
-        let path = layout.dir;
-        return Err(UpError::Busy { path });
+    let _lock = claim::folder(&layout)?;
+    let mut record = match Record::load(&layout)? {
+        Some(record) => claim::known(&layout, settings, record)?,
+        None => claim::new(&layout, settings, before)?,
     };
-    let record = record(&layout, settings, before)?;
     tell.step("making the certificate authority and the demo's images");
     let system = authority(&layout)?;
-    images::make(&layout, &settings.programs)?;
+    images::make(&layout, &record, &settings.programs)?;
     let desired = desired(&layout)?;
+    let trees = match record.shape() {
+        Shape::TwoNodes => Trees::find(),
+        Shape::OneUser => Trees::default(),
+    };
+    sweep_dead(&layout, &record, &trees)?;
+    claim::ports(&layout, &mut record)?;
     let nodes = Nodes::new(&layout, &record, settings);
     nodes.write_files(&system)?;
-    nodes.start(tell)?;
+    nodes.start(&trees, tell)?;
     nodes.provision(tell)?;
     nodes.start_everything()?;
     tell.step("waiting for the Unit to run what it should");
     let picture = follow(&layout, &desired, nodes.places.len(), settings, tell)?;
     Ok(Outcome {
-        picture,
+        web: web_address(&record, &picture),
         desired: layout.desired(),
         control_socket: layout.control_socket(),
+        picture,
     })
 }
 
-fn make_folder(path: &Path) -> Result<(), FileError> {
-    fs::create_dir_all(path).map_err(FileError::of("make", path))
-}
-
-/// The folder's record, or a new one if the folder is new.
-fn record(layout: &Layout, settings: &Settings, before: Before) -> Result<Record, UpError> {
-    if let Some(record) = Record::load(layout)? {
-        make_folder(&layout.run)?;
-        return Ok(record);
-    }
-    let mut entries = fs::read_dir(&layout.dir).map_err(FileError::of("read", &layout.dir))?;
-    if entries.next().is_some() {
-        let path = layout.dir.clone();
-        return Err(UpError::Foreign { path });
-    }
-    let socket = layout.control_socket();
-    if UnixStream::connect(&socket).is_ok() {
-        return Err(UpError::OtherUnit { socket });
-    }
-    let record = match settings.shape {
-        Shape::TwoNodes => Record {
-            subnet: Some(subnet(layout)?),
-            ports: USUAL_PORTS,
-            before,
-        },
-        Shape::OneUser => Record {
-            subnet: None,
-            ports: free_ports().map_err(FileError::of("find ports for", &layout.dir))?,
-            before,
-        },
+/// Where the demo's web service answers.
+fn web_address(record: &Record, picture: &Picture) -> Option<String> {
+    let mut instances = picture.instances.values();
+    let web = instances.find(|it| it.name.starts_with("web/"))?;
+    let address = match record.shape() {
+        Shape::TwoNodes => Some(&web.address).filter(|it| !it.is_empty())?.clone(),
+        Shape::OneUser => record.main_address().to_string(),
     };
-    record.save(layout)?;
-    make_folder(&layout.run)?;
-    Ok(record)
+    Some(format!("{address}:{}", record.ports.web))
 }
 
-fn failed(what: impl Into<String>) -> impl FnOnce(CommandError) -> UpError {
+pub(crate) fn failed(what: impl Into<String>) -> impl FnOnce(CommandError) -> UpError {
     let what = what.into();
     move |source| UpError::Command { what, source }
-}
-
-fn subnet(layout: &Layout) -> Result<u8, UpError> {
-    let mut list = Command::new("ip");
-    list.args(["-4", "route", "show", "table", "all"]);
-    let routes = command::run(list).map_err(failed("list the machine's routes"))?;
-    free_subnet(&layout.dir, &routes).ok_or(UpError::NoSubnet)
 }
 
 /// The authority, made if it is missing; the id of its system.
@@ -161,6 +137,29 @@ fn desired(layout: &Layout) -> Result<Wish, UpError> {
     })
 }
 
+/// Where the nodes are.
+fn places(layout: &Layout, record: &Record) -> Vec<NodePlace> {
+    let names: &[&'static str] = match record.shape() {
+        Shape::TwoNodes => &[MAIN, SECOND],
+        Shape::OneUser => &[MAIN],
+    };
+    names.iter().map(|name| layout.node(name)).collect()
+}
+
+/// Clears away what is left of nodes whose init does not answer.
+fn sweep_dead(layout: &Layout, record: &Record, trees: &Trees) -> Result<(), UpError> {
+    for place in places(layout, record)
+        .iter()
+        .filter(|it| !supervisor::is_up(it))
+    {
+        sweep::node(layout, place, trees).map_err(|source| UpError::Sweep {
+            node: place.name,
+            source,
+        })?;
+    }
+    Ok(())
+}
+
 /// The nodes of a Unit, and what is done to each.
 struct Nodes<'a> {
     layout: &'a Layout,
@@ -171,15 +170,11 @@ struct Nodes<'a> {
 
 impl<'a> Nodes<'a> {
     fn new(layout: &'a Layout, record: &'a Record, settings: &'a Settings) -> Self {
-        let names: &[&'static str] = match record.shape() {
-            Shape::TwoNodes => &[MAIN, SECOND],
-            Shape::OneUser => &[MAIN],
-        };
         Self {
             layout,
             record,
             settings,
-            places: names.iter().map(|name| layout.node(name)).collect(),
+            places: places(layout, record),
         }
     }
 
@@ -202,24 +197,15 @@ impl<'a> Nodes<'a> {
         Ok(())
     }
 
-    /// Starts the nodes whose init does not answer, in a clean place.
-    fn start(&self, tell: &mut dyn Tell) -> Result<(), UpError> {
-        let trees = match self.record.shape() {
-            Shape::TwoNodes => Trees::find(),
-            Shape::OneUser => Trees::default(),
-        };
+    /// Starts the nodes whose init does not answer.
+    fn start(&self, trees: &Trees, tell: &mut dyn Tell) -> Result<(), UpError> {
         if let Some(subnet) = self.record.subnet {
             let made = links::make_switch(self.layout, subnet);
             made.map_err(failed("make the link between the nodes"))?;
         }
         for place in self.places.iter().filter(|it| !supervisor::is_up(it)) {
             tell.step(&format!("starting node {}", place.name));
-            sweep::node(self.layout, place, &trees).map_err(|source| UpError::Sweep {
-                node: place.name,
-                source,
-            })?;
-            supervisor::make_folders(place)?;
-            self.start_one(place, &trees)?;
+            self.start_one(place, trees)?;
         }
         Ok(())
     }
@@ -296,7 +282,7 @@ impl<'a> Nodes<'a> {
     }
 
     fn start_unit(&self, place: &NodePlace, unit: &str) -> Result<(), UpError> {
-        let mut command = Command::new(self.settings.programs.join("sctl"));
+        let mut command = Command::new(self.settings.sctl());
         command
             .args(["start", "--no-block", unit])
             .env("MUSTER_CONTROL", place.manager_socket());

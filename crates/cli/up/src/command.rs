@@ -1,11 +1,14 @@
 //! Programs that are run to their end.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// The most of what a failed command said that an error repeats.
 const MAX_WORDS: usize = 400;
+const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// A command that failed.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +41,14 @@ pub(crate) struct Begun {
     child: Child,
 }
 
+/// Where programs are looked for: also where a user's own path may not lead.
+pub(crate) fn search_path() -> OsString {
+    let own = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&own).chain(SYSTEM_FOLDERS.map(PathBuf::from));
+    // Folders of a path that was split can be joined again.
+    env::join_paths(folders).unwrap_or_else(|_| own.clone())
+}
+
 fn named(program: &OsStr) -> String {
     program.to_string_lossy().into_owned()
 }
@@ -46,6 +57,7 @@ fn named(program: &OsStr) -> String {
 pub(crate) fn begin(mut command: Command) -> Result<Begun, CommandError> {
     let program = named(command.get_program());
     command
+        .env("PATH", search_path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -88,6 +100,7 @@ pub(crate) fn ip_batch(enter: &[OsString], lines: &[String]) -> Result<(), Comma
     let mut command = Command::new(&words[0]);
     command
         .args(&words[1..])
+        .env("PATH", search_path())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());

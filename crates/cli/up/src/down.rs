@@ -10,7 +10,7 @@ use crate::Tell;
 use crate::cgroups::Trees;
 use crate::error::{DownError, FileError};
 use crate::layout::{Layout, MAIN, SECOND};
-use crate::record::{Lock, Record};
+use crate::record::{Claim, Lock, Record, is_unused};
 use crate::settings::Shape;
 use crate::{links, supervisor, sweep};
 
@@ -29,12 +29,13 @@ pub enum Down {
 /// With what could not be removed; everything before it is gone, and the record stays, so that another try goes on from there.
 pub fn down(dir: &Path, run: &Path, tell: &mut dyn Tell) -> Result<Down, DownError> {
     let layout = Layout::new(dir, run).map_err(DownError::Layout)?;
-    if !layout.dir.exists() {
-        return Ok(Down::NothingThere);
-    }
-    let Some(_lock) = Lock::take(&layout.dir)? else {
-        let path = layout.dir;
-        return Err(DownError::Busy { path });
+    let _lock = match Lock::take(&layout.dir)? {
+        Claim::Ours(lock) => lock,
+        Claim::Gone => return Ok(Down::NothingThere),
+        Claim::Taken => {
+            let path = layout.dir;
+            return Err(DownError::Busy { path });
+        }
     };
     let Some(record) = Record::load(&layout)? else {
         return without_record(&layout);
@@ -66,13 +67,13 @@ pub fn down(dir: &Path, run: &Path, tell: &mut dyn Tell) -> Result<Down, DownErr
 
 /// An empty folder may be one that `up` was interrupted in before it wrote anything.
 fn without_record(layout: &Layout) -> Result<Down, DownError> {
-    match fs::remove_dir(&layout.dir) {
-        Ok(()) => Ok(Down::Removed),
-        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Err(DownError::Foreign {
-            path: layout.dir.clone(),
-        }),
-        Err(error) => Err(FileError::of("remove", &layout.dir)(error).into()),
+    if !is_unused(layout)? {
+        let path = layout.dir.clone();
+        return Err(DownError::Foreign { path });
     }
+    remove_file(&muster_durable::temporary(&layout.record()))?;
+    fs::remove_dir(&layout.dir).map_err(FileError::of("remove", &layout.dir))?;
+    Ok(Down::Removed)
 }
 
 /// Links, rules, and the switch for forwarding.

@@ -45,10 +45,58 @@ pub enum UpError {
         missing: Vec<String>,
     },
     /// Somebody else works on the same folder.
-    #[error("another `muster up` or `muster down` works on {}", path.display())]
+    #[error(
+        "another `muster up` or `muster down` works on {}; try again when it has ended",
+        path.display()
+    )]
     Busy {
         /// The folder.
         path: PathBuf,
+    },
+    /// Root's Unit and a user's differ.
+    #[error(
+        "the Unit in {} was started {how}; run this {how}, too, or name another folder with --dir",
+        path.display()
+    )]
+    OtherUser {
+        /// The folder.
+        path: PathBuf,
+        /// How.
+        how: &'static str,
+    },
+    /// The file system is too small.
+    #[error(
+        "{} has {free} MiB left and the Unit needs {needed}; make room, or name another folder with --dir or --run",
+        path.display()
+    )]
+    NoSpace {
+        /// The folder.
+        path: PathBuf,
+        /// What is free, in MiB.
+        free: u64,
+        /// What is needed, in MiB.
+        needed: u64,
+    },
+    /// A user is not let into a namespace of users, so nothing can be put into a root file system of its own.
+    #[error(
+        "this machine lets users make no namespaces, so instances cannot have file systems of their own; as root set \
+         kernel.unprivileged_userns_clone=1 (Debian) or kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu) with \
+         sysctl, or run `muster up` as root"
+    )]
+    NoUserNamespaces(#[source] CommandError),
+    /// Layers cannot be laid over each other.
+    #[error(
+        "image layers from {} cannot be mounted in {} (on an overlay, as in many containers, or on a network file \
+         system); name folders on a disk or in memory with --dir and --run",
+        dir.display(), run.display()
+    )]
+    NoLayers {
+        /// Where layers would be.
+        dir: PathBuf,
+        /// Where they would be mounted.
+        run: PathBuf,
+        /// What was said.
+        source: CommandError,
     },
     /// A Communication Manager that is not the demo's answers at the demo's socket.
     #[error(
@@ -60,7 +108,7 @@ pub enum UpError {
         socket: PathBuf,
     },
     /// The folder holds something else.
-    #[error("{} is not empty, and not of a demo", path.display())]
+    #[error("{} is not empty, and not of a demo; name another folder with --dir", path.display())]
     Foreign {
         /// The folder.
         path: PathBuf,
@@ -139,7 +187,10 @@ pub enum DownError {
     #[error("there can be no Unit there")]
     Layout(#[source] LayoutError),
     /// Somebody else works on the same folder.
-    #[error("another `muster up` or `muster down` works on {}", path.display())]
+    #[error(
+        "another `muster up` or `muster down` works on {}; try again when it has ended, or end it (Ctrl-C) first",
+        path.display()
+    )]
     Busy {
         /// The folder.
         path: PathBuf,
@@ -151,7 +202,7 @@ pub enum DownError {
         path: PathBuf,
     },
     /// It takes root to remove what root has made.
-    #[error("the Unit was started by root; so has this to be")]
+    #[error("the Unit was started as root; run this as root, too")]
     NotRoot,
     /// A file, mount or group cannot be removed.
     #[error(transparent)]

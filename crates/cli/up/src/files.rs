@@ -151,7 +151,7 @@ impl NodePlan<'_> {
         });
         if self.record.shape() == Shape::OneUser {
             config["network"] = json!({"mode": "off"});
-            config["runtimes"] = json!([{"type": "native"}]);
+            config["runtimes"] = json!([{"type": "native", "hostNetwork": true}]);
         }
         config
     }
@@ -401,7 +401,10 @@ mod tests {
         let main = files(Shape::OneUser, MAIN);
         let sm = json_of(&main, "sm.json");
         assert_eq!(sm["network"], json!({"mode": "off"}));
-        assert_eq!(sm["runtimes"], json!([{"type": "native"}]));
+        assert_eq!(
+            sm["runtimes"],
+            json!([{"type": "native", "hostNetwork": true}])
+        );
         assert_eq!(json_of(&main, "cm.json")["networks"]["mode"], "off");
         assert!(
             sm["cmServerUrl"]

@@ -8,6 +8,8 @@ use muster_item::{LayerFormat, Platform};
 
 use crate::error::{FileError, UpError};
 use crate::layout::Layout;
+use crate::record::Record;
+use crate::settings::Shape;
 
 /// An image of the demo.
 struct Recipe {
@@ -23,7 +25,10 @@ pub(crate) const WORKER: &str = "muster-demo-worker";
 const WEB_CONFIG: &str = include_str!("../../../../examples/demo/web.json");
 const WORKER_CONFIG: &str = include_str!("../../../../examples/demo/worker.json");
 /// What shall run, until somebody changes it.
-pub(crate) const DESIRED: &str = include_str!("../../../../examples/demo/desired.yaml");
+const DESIRED: &str = include_str!("../../../../examples/demo/desired.yaml");
+/// The same for one user, whose web service listens at this word of the file.
+const DESIRED_ONE_USER: &str = include_str!("../../../../examples/demo/desired-one-user.yaml");
+const PORT: &str = "PORT";
 
 const RECIPES: [Recipe; 3] = [
     Recipe {
@@ -71,8 +76,16 @@ impl Recipe {
     }
 }
 
+/// What shall run at first.
+pub(crate) fn first_desired(record: &Record) -> String {
+    match record.shape() {
+        Shape::TwoNodes => DESIRED.to_owned(),
+        Shape::OneUser => DESIRED_ONE_USER.replace(PORT, &record.ports.web.to_string()),
+    }
+}
+
 /// Makes those that are missing, and the file that says what shall run.
-pub(crate) fn make(layout: &Layout, programs: &Path) -> Result<(), UpError> {
+pub(crate) fn make(layout: &Layout, record: &Record, programs: &Path) -> Result<(), UpError> {
     let folder = layout.images();
     fs::create_dir_all(&folder).map_err(FileError::of("make", &folder))?;
     for recipe in &RECIPES {
@@ -91,7 +104,45 @@ pub(crate) fn make(layout: &Layout, programs: &Path) -> Result<(), UpError> {
     }
     let desired = layout.desired();
     if !desired.exists() {
-        fs::write(&desired, DESIRED).map_err(FileError::of("write", &desired))?;
+        // Whole or not at all: it is for people to change, so nobody writes it again.
+        muster_durable::write(&desired, first_desired(record).as_bytes(), 0o644)
+            .map_err(FileError::of("write", &desired))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_config::{Format, Limits};
+    use muster_desired::DesiredStatus;
+
+    use super::*;
+    use crate::record::{Before, USUAL_PORTS};
+
+    #[test]
+    fn what_shall_run_at_first_can_be_read() {
+        for (subnet, instances) in [(Some(7), 3), (None, 2)] {
+            let mut ports = USUAL_PORTS;
+            ports.web = 41_234;
+            let record = Record {
+                subnet,
+                ports,
+                before: Before::default(),
+            };
+            let text = first_desired(&record);
+            assert_eq!(
+                text.matches("127.0.0.1:41234").count(),
+                2 * usize::from(subnet.is_none())
+            );
+            assert!(!text.contains(PORT), "{text}");
+            let read = DesiredStatus::read("f", Format::Yaml, text.as_bytes(), Limits::default());
+            let wanted = read
+                .unwrap()
+                .instances()
+                .values()
+                .map(|it| it.count)
+                .sum::<u64>();
+            assert_eq!(wanted, instances);
+        }
+    }
 }

@@ -19,7 +19,8 @@
 //! * [`up`] and [`down`] do it; [`Tell`] hears how it goes. Both block, and may be repeated and interrupted at any time.
 //!
 //! # How it is made
-//! Pure: `layout` (paths and names), `files` (configuration and unit files), `links::commands`, `cgroups::sweep_order`. Acting:
+//! Pure: `layout` (paths and names), `files` (configuration and unit files), `mountinfo` (tables of mounts). Acting:
+//! `claim` takes a folder, `ground` tries what its file system can carry,
 //! `supervisor` starts and ends a node, `sweep` removes what a node left, whoever killed it, `unit` speaks with the Communication
 //! Manager. `record` is what the folder says about itself: it is on disk before anything else is made, and goes last.
 //!
@@ -40,13 +41,16 @@
 
 mod act;
 mod cgroups;
+mod claim;
 mod command;
 mod down;
 mod error;
 mod files;
+mod ground;
 mod images;
 mod layout;
 mod links;
+mod mountinfo;
 mod needs;
 mod record;
 mod settings;

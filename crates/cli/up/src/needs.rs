@@ -1,8 +1,9 @@
 //! What running needs of the machine, asked before anything is made.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::command;
 use crate::images::{WEB, WORKER};
 use crate::settings::{Settings, Shape};
 
@@ -21,42 +22,34 @@ const OWN: [&str; 9] = [
 /// For containers and networks.
 const OWN_FOR_ROOT: [&str; 2] = ["muster-container", "muster-firewall"];
 /// Programs of the machine, each with its package.
-const TOOLS: [(&str, &str); 5] = [
+const TOOLS: [(&str, &str); 3] = [
+    ("setsid", "util-linux"),
+    ("unshare", "util-linux"),
+    ("mount", "mount"),
+];
+const TOOLS_FOR_ROOT: [(&str, &str); 4] = [
     ("ip", "iproute2"),
     ("nft", "nftables"),
-    ("unshare", "util-linux"),
     ("nsenter", "util-linux"),
     ("hostname", "hostname"),
 ];
 const OCI_RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
 const BRIDGE_PLUGINS: [&str; 2] = ["/usr/lib/cni/bridge", "/opt/cni/bin/bridge"];
-/// Where a user's path may not lead.
-const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 fn is_tool(name: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
-    let mut found = folders.map(|folder| folder.join(name));
-    found.any(|program| program.is_file())
+    let path = command::search_path();
+    env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
 /// Everything that is missing, in words.
 pub(crate) fn missing(settings: &Settings) -> Vec<String> {
+    let mut programs = vec![settings.sctl()];
+    programs.extend(OWN.map(|it| settings.programs.join(it)));
+    let mut tools = TOOLS.to_vec();
     let mut missing = Vec::new();
-    let mut own = |name: &str| {
-        let path = settings.programs.join(name);
-        if !path.is_file() {
-            missing.push(path.display().to_string());
-        }
-    };
-    OWN.into_iter().for_each(&mut own);
     if settings.shape == Shape::TwoNodes {
-        OWN_FOR_ROOT.into_iter().for_each(own);
-        for (tool, package) in TOOLS {
-            if !is_tool(tool) {
-                missing.push(format!("{tool} (package {package})"));
-            }
-        }
+        programs.extend(OWN_FOR_ROOT.map(|it| settings.programs.join(it)));
+        tools.extend(TOOLS_FOR_ROOT);
         if !OCI_RUNTIMES.into_iter().any(is_tool) {
             missing.push("an OCI runtime (package runc)".to_owned());
         }
@@ -64,5 +57,9 @@ pub(crate) fn missing(settings: &Settings) -> Vec<String> {
             missing.push("CNI plugins (package containernetworking-plugins)".to_owned());
         }
     }
+    let programs = programs.iter().filter(|it| !it.is_file());
+    missing.extend(programs.map(|it| it.display().to_string()));
+    let tools = tools.into_iter().filter(|(tool, _)| !is_tool(tool));
+    missing.extend(tools.map(|(tool, package)| format!("{tool} (package {package})")));
     missing
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -159,10 +160,23 @@ fn named(table: &str) -> BTreeSet<String> {
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-/// Ports of the loopback address that are free now.
+impl Ports {
+    /// Those that the daemons of the Main Node listen on.
+    fn of_daemons(self) -> [u16; 4] {
+        [self.iam_public, self.iam_protected, self.cm, self.files]
+    }
+
+    /// Nobody listens on those of the daemons, at whatever address.
+    pub(crate) fn are_free(self) -> bool {
+        let is_free = |port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
+        self.of_daemons().into_iter().all(is_free)
+    }
+}
+
+/// Ports that nobody listens on now, at whatever address.
 pub(crate) fn free_ports() -> io::Result<Ports> {
     // All are held until all are known, so that none is given twice.
-    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let listen = || TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0));
     let held = [listen()?, listen()?, listen()?, listen()?, listen()?];
     let [iam_public, iam_protected, cm, files, web] = held
         .each_ref()
@@ -176,21 +190,56 @@ pub(crate) fn free_ports() -> io::Result<Ports> {
     })
 }
 
+/// Whether there is nothing in a folder but what a record that was being written leaves.
+pub(crate) fn is_unused(layout: &Layout) -> Result<bool, FileError> {
+    let unfinished = muster_durable::temporary(&layout.record());
+    let entries = fs::read_dir(&layout.dir).map_err(FileError::of("read", &layout.dir))?;
+    for entry in entries {
+        let entry = entry.map_err(FileError::of("read", &layout.dir))?;
+        if entry.path() != unfinished {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Held while somebody works on a folder.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
+/// What there is of a folder's lock.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    /// It is ours.
+    Ours(Lock),
+    /// Somebody else has it.
+    Taken,
+    /// There is no such folder, or not any more.
+    Gone,
+}
+
 impl Lock {
-    /// `None` if somebody else has it. The lock is on the folder itself, so that nothing of it stays.
-    pub(crate) fn take(dir: &Path) -> Result<Option<Self>, FileError> {
-        let file = File::open(dir).map_err(FileError::of("open", dir))?;
+    /// The lock is on the folder itself, so that nothing of it stays.
+    pub(crate) fn take(dir: &Path) -> Result<Claim, FileError> {
+        let file = match File::open(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Claim::Gone),
+            opened => opened.map_err(FileError::of("open", dir))?,
+        };
         match file.try_lock() {
-            Ok(()) => Ok(Some(Self { _file: file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(FileError::of("lock", dir)(error)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(Claim::Taken),
+            Err(TryLockError::Error(error)) => return Err(FileError::of("lock", dir)(error)),
         }
+        // Whoever had it may have removed the folder meanwhile, and another one may stand there.
+        let identity = |it: fs::Metadata| (it.dev(), it.ino());
+        let held = file.metadata().map_err(FileError::of("look at", dir))?;
+        let is_there = fs::metadata(dir).is_ok_and(|now| identity(now) == identity(held));
+        Ok(match is_there {
+            true => Claim::Ours(Self { _file: file }),
+            false => Claim::Gone,
+        })
     }
 }
 
@@ -237,11 +286,48 @@ mod tests {
     #[test]
     fn one_at_a_time_works_on_a_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let held = Lock::take(folder.path()).unwrap();
-        assert!(held.is_some());
-        assert!(Lock::take(folder.path()).unwrap().is_none());
+        let take = || Lock::take(folder.path()).unwrap();
+        let held = take();
+        assert!(matches!(held, Claim::Ours(_)));
+        assert!(matches!(take(), Claim::Taken));
         drop(held);
-        assert!(Lock::take(folder.path()).unwrap().is_some());
+        assert!(matches!(take(), Claim::Ours(_)));
+        let gone = Lock::take(&folder.path().join("nowhere")).unwrap();
+        assert!(matches!(gone, Claim::Gone));
+    }
+
+    #[test]
+    fn a_record_that_was_being_written_does_not_make_a_folder_somebody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::new(folder.path(), &folder.path().join("run")).unwrap();
+        assert!(is_unused(&layout).unwrap());
+        fs::write(muster_durable::temporary(&layout.record()), "{").unwrap();
+        assert!(is_unused(&layout).unwrap());
+        fs::write(folder.path().join("precious"), "").unwrap();
+        assert!(!is_unused(&layout).unwrap());
+    }
+
+    #[test]
+    fn a_port_that_somebody_has_is_not_free() {
+        let ports = free_ports().unwrap();
+        let held = TcpListener::bind((Ipv4Addr::LOCALHOST, ports.cm)).unwrap();
+        assert!(!ports.are_free());
+        drop(held);
+    }
+
+    #[test]
+    fn a_record_of_before_web_services_had_ports_is_understood() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::new(folder.path(), &folder.path().join("run")).unwrap();
+        let record = Record {
+            subnet: Some(7),
+            ports: USUAL_PORTS,
+            before: Before::default(),
+        };
+        let mut old = serde_json::to_value(&record).unwrap();
+        old["ports"].as_object_mut().unwrap().remove("web");
+        fs::write(layout.record(), old.to_string()).unwrap();
+        assert_eq!(Record::load(&layout).unwrap(), Some(record));
     }
 
     #[test]

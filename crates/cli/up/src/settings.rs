@@ -8,6 +8,7 @@ use std::time::Duration;
 const DIR: &str = "/var/lib/muster/demo";
 const RUN: &str = "/run/muster";
 const DEMO: &str = "muster/demo";
+const SCTL: &str = "sctl";
 
 /// How much of the demo can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,15 @@ impl Settings {
             }
         };
         (state, run)
+    }
+
+    /// The tool of the init system: installed beside the command line, built beside all programs.
+    pub(crate) fn sctl(&self) -> PathBuf {
+        let beside = self.muster.with_file_name(SCTL);
+        match beside.is_file() {
+            true => beside,
+            false => self.programs.join(SCTL),
+        }
     }
 
     /// What this user can have.

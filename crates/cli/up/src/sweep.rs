@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{UnmountFlags, unmount};
@@ -15,6 +15,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::cgroups::Trees;
 use crate::error::FileError;
 use crate::layout::{Layout, NodePlace};
+use crate::mountinfo::{self, Spot};
+
+const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// A process that was killed is gone as soon as it is scheduled once more.
 const END_TIME: Timespec = Timespec {
@@ -35,6 +38,15 @@ pub(crate) fn node(layout: &Layout, place: &NodePlace, trees: &Trees) -> Result<
 pub(crate) fn processes(place: &NodePlace) {
     let own_user = rustix::process::geteuid();
     let own_mounts = fs::read_link("/proc/self/ns/mnt").ok();
+    let table = fs::read_to_string(MOUNTS).unwrap_or_default();
+    let spot = |folder: &Path| {
+        let folder = fs::canonicalize(folder).ok()?;
+        Spot::of(&folder, &table)
+    };
+    let spots: Vec<Spot> = [&place.dir, &place.run]
+        .into_iter()
+        .filter_map(|it| spot(it))
+        .collect();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let proc = entry.path();
         let pid = entry.file_name().to_str().and_then(|it| it.parse().ok());
@@ -50,7 +62,7 @@ pub(crate) fn processes(place: &NodePlace) {
         let is_of_node = || {
             is_daemon_of(&proc, place)
                 || (fs::read_link(proc.join("ns/mnt")).ok() != own_mounts
-                    && mentions(&proc.join("mountinfo"), &place.dir))
+                    && shows(&proc.join("mountinfo"), &spots))
         };
         // The descriptor first: whoever has the number after that is the one that was looked at.
         if let Ok(process) = pidfd_open(pid, PidfdFlags::empty())
@@ -77,47 +89,22 @@ fn is_daemon_of(proc: &Path, place: &NodePlace) -> bool {
         && words.any(|word| word.starts_with(&place.dir) || word.starts_with(&place.run))
 }
 
-fn mentions(table: &Path, folder: &Path) -> bool {
-    let text = fs::read_to_string(table).unwrap_or_default();
-    text.contains(&format!("{}/", folder.display()))
+/// Whether a process shows something of these folders in its root.
+fn shows(table: &Path, spots: &[Spot]) -> bool {
+    let table = fs::read_to_string(table).unwrap_or_default();
+    spots.iter().any(|it| it.is_shown_in(&table))
 }
 
 /// Takes away every mount below these folders.
 pub(crate) fn mounts(folders: &[&Path]) -> Result<(), FileError> {
-    let table = Path::new("/proc/self/mountinfo");
-    let text = fs::read_to_string(table).map_err(FileError::of("read", table))?;
-    for point in mount_points(&text, folders) {
+    let text = fs::read_to_string(MOUNTS).map_err(FileError::of("read", Path::new(MOUNTS)))?;
+    for point in mountinfo::points_below(&text, folders) {
         // What still holds it lets go of it by itself.
         unmount(&point, UnmountFlags::DETACH)
             .map_err(io::Error::from)
             .map_err(FileError::of("unmount", &point))?;
     }
     Ok(())
-}
-
-/// Mounts below these folders, the newest first: what is mounted on another comes before it.
-fn mount_points(mountinfo: &str, folders: &[&Path]) -> Vec<PathBuf> {
-    let points = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
-    let mut points: Vec<PathBuf> = points
-        .map(|point| PathBuf::from(unescape(point)))
-        .filter(|point| folders.iter().any(|it| point.starts_with(it)))
-        .collect();
-    points.reverse();
-    points
-}
-
-/// The kernel writes blanks and backslashes of paths in octal.
-fn unescape(text: &str) -> String {
-    let mut plain = text.to_owned();
-    for (octal, character) in [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ] {
-        plain = plain.replace(octal, character);
-    }
-    plain
 }
 
 /// Removes a folder with all in it, if it is there. Image layers have folders that forbid that to their owner; what is mounted in
@@ -140,17 +127,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-
-    #[test]
-    fn only_what_is_below_is_unmounted_and_the_newest_first() {
-        let table = "1 0 8:1 / / rw - ext4 /dev/a rw\n\
-                     2 1 0:5 / /run/demo/a rw - tmpfs x rw\n\
-                     3 2 0:6 / /run/demo/a/b\\040c rw - tmpfs x rw\n\
-                     4 1 0:7 / /run/demolition rw - tmpfs x rw\n";
-        let found = mount_points(table, &[Path::new("/run/demo")]);
-        let expected: Vec<PathBuf> = vec!["/run/demo/a/b c".into(), "/run/demo/a".into()];
-        assert_eq!(found, expected);
-    }
 
     #[test]
     fn a_folder_that_is_gone_is_removed() {

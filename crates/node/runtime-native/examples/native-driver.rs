@@ -16,6 +16,7 @@ async fn main() -> ExitCode {
         folder: FOLDER.into(),
         unit_program: PathBuf::from("/usr/local/lib/muster-native-exec"),
         beside: None,
+        host_network: false,
         strict: std::env::var_os("DRIVER_STRICT").is_some(),
     };
     let runner = detect(&InitSystem::Detect).expect("an init system");

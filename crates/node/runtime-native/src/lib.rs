@@ -19,7 +19,8 @@
 //! | the rest of the host | not there; neither is `/sys` |
 //!
 //! It runs as its user, without capabilities, without a way to get any, with a deny list of system calls ([`DENIED_CALLS`]), with
-//! its own mount, IPC, UTS and network namespace, in a cgroup with its limits. It is *not* in a PID namespace: the program
+//! its own mount, IPC, UTS and network namespace (unless [`NativeConfig::host_network`] says otherwise), in a cgroup with its
+//! limits. It is *not* in a PID namespace: the program
 //! itself is the unit's main process, with nothing beside it.
 //!
 //! # Without root, and where the kernel refuses

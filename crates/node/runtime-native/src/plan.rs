@@ -27,6 +27,8 @@ pub struct HostFacts {
     pub groups: HashMap<String, u32>,
     /// Folders of the host that programs see beside their image.
     pub beside: Vec<PathBuf>,
+    /// Programs for which no network was made are in the host's.
+    pub shares_network: bool,
 }
 
 /// Why an instance cannot be run natively here.
@@ -83,14 +85,26 @@ pub struct Plan {
     pub beside: Vec<PathBuf>,
     /// Files and folders of the host at places of its own.
     pub binds: Vec<Bind>,
-    /// Its network namespace; an empty one if absent.
-    pub network: Option<PathBuf>,
+    /// Which network it is in.
+    pub network: Network,
     /// Bytes of `/tmp`.
     pub tmp_size: u64,
     /// Open files of a process.
     pub open_files: u64,
     /// What its cgroup is held to.
     pub limits: Limits,
+}
+
+/// Which network a program is in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Network {
+    /// One of its own with nothing in it.
+    Empty,
+    /// One that was made for it: the namespace.
+    Namespace(PathBuf),
+    /// The host's.
+    Host,
 }
 
 /// A file or folder of the host in the sandbox.
@@ -144,10 +158,11 @@ pub fn plan(instance: &InstanceSpec, host: &HostFacts, folder: &Path) -> Result<
         layers: instance.image.layers.clone(),
         beside: host.beside.clone(),
         binds: binds(instance, folder)?,
-        network: instance
-            .network
-            .as_ref()
-            .map(|network| network.namespace.clone()),
+        network: match &instance.network {
+            Some(made) => Network::Namespace(made.namespace.clone()),
+            None if host.shares_network => Network::Host,
+            None => Network::Empty,
+        },
         tmp_size: tmp_size.unwrap_or(TMP_SIZE),
         open_files: open_files.unwrap_or(OPEN_FILES),
         limits: limits(instance, host)?,
@@ -241,6 +256,7 @@ mod tests {
             max_dmips: Some(40_000),
             groups: [("video".to_owned(), 44)].into(),
             beside: vec!["/usr".into()],
+            shares_network: false,
         }
     }
 
@@ -260,7 +276,7 @@ mod tests {
         );
         assert_eq!((plan.tmp_size, plan.open_files), (64 << 20, 1024));
         assert_eq!(plan.limits, Limits::default());
-        assert_eq!(plan.network, None);
+        assert_eq!(plan.network, Network::Empty);
         let shown: Vec<_> = plan
             .binds
             .iter()
@@ -275,6 +291,16 @@ mod tests {
             ]
         );
         assert!(plan.env.iter().any(|variable| variable == "AOS_ITEM_ID=a"));
+    }
+
+    #[test]
+    fn the_hosts_network_is_for_those_that_have_none_where_it_is_shared() {
+        let host = HostFacts {
+            shares_network: true,
+            ..host()
+        };
+        let instance = spec("a", "true", Options::default());
+        assert_eq!(plan_with(&instance, &host).unwrap().network, Network::Host);
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub struct NativeConfig {
     pub unit_program: PathBuf,
     /// Folders of the host that programs see beside their image; programs and libraries where absent.
     pub beside: Option<Vec<PathBuf>>,
+    /// Programs for which no network was made are in the host's instead of an empty one. For nodes without networks whose
+    /// programs are trusted with everything that listens on the node.
+    pub host_network: bool,
     /// Rather fail than run with a part of the sandbox missing.
     pub strict: bool,
 }
@@ -75,6 +78,7 @@ impl Natives {
             max_dmips: self.config.info.max_dmips.map(NonZeroU64::get),
             groups: host_groups(),
             beside: self.config.beside.clone().unwrap_or_else(beside),
+            shares_network: self.config.host_network,
         }
     }
 }

@@ -103,6 +103,8 @@ pub struct RawRuntime {
     pub first_mapped_id: Option<u32>,
     /// Folders of the host that every instance sees, read-only.
     pub host_binds: Vec<PathBuf>,
+    /// `native` only: instances for which no network is made are in the host's instead of an empty one.
+    pub host_network: bool,
     /// `native` only: rather fail than run with a part of the sandbox missing.
     pub strict: bool,
 }
@@ -206,6 +208,8 @@ pub struct RuntimeConfig {
     pub first_mapped_id: Option<u32>,
     /// Folders of the host that every instance sees.
     pub host_binds: Vec<PathBuf>,
+    /// Instances for which no network is made are in the host's.
+    pub host_network: bool,
     /// Rather fail than run with a part of the sandbox missing.
     pub strict: bool,
 }
@@ -222,6 +226,7 @@ impl RuntimeConfig {
             granted_capabilities: BTreeSet::new(),
             first_mapped_id: None,
             host_binds: Vec::new(),
+            host_network: false,
             strict: false,
         }
     }
@@ -355,6 +360,7 @@ impl RawRuntime {
             granted_capabilities: self.granted_capabilities.into_iter().collect(),
             first_mapped_id: self.first_mapped_id,
             host_binds: self.host_binds,
+            host_network: self.host_network,
             strict: self.strict,
         })
     }
@@ -436,13 +442,14 @@ mod tests {
         let config = load(
             r#"{"cmServerUrl": "main:8093", "iamPublicServerUrl": "localhost:8090",
                 "iamProtectedServerUrl": "localhost:8089", "caCert": "/etc/muster/ca.pem",
-                "runtimes": [{"type": "runc", "maxInstances": 7}, {"type": "native", "strict": true}],
+                "runtimes": [{"type": "runc", "maxInstances": 7}, {"type": "native", "strict": true, "hostNetwork": true}],
                 "launcher": {"parallelStarts": 2, "stopTimeout": "3s"}, "imagesMaxSize": "2GiB"}"#,
         )
         .unwrap();
         assert_eq!(config.runtimes.len(), 2);
         assert_eq!(config.runtimes[0].max_instances, 7);
-        assert!(config.runtimes[1].strict);
+        assert!(config.runtimes[1].strict && config.runtimes[1].host_network);
+        assert!(!config.runtimes[0].host_network);
         assert_eq!(config.limits.starts, 2);
         assert_eq!(config.limits.stop_grace.as_secs(), 3);
         assert_eq!(config.images_max_bytes, Some(2 << 30));

@@ -140,6 +140,7 @@ impl Maker<'_> {
                 folder,
                 unit_program: self.program("muster-native-exec")?,
                 beside: None,
+                host_network: runtime.host_network,
                 strict: runtime.strict,
             };
             return Ok(Arc::new(Natives::runtime(config, Arc::clone(self.runner))));

@@ -1,7 +1,7 @@
 //! The demo's web service: answers every request with who it is.
 //!
-//! `GREETING` and `VERSION` come from its environment, as does what the Service Manager tells every instance. It listens on
-//! port 8080 of all addresses that it has.
+//! `GREETING` and `VERSION` come from its environment, as does what the Service Manager tells every instance. It listens at
+//! `LISTEN`: port 8080 of all addresses that it has, unless it has to share them with others.
 
 use std::env;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
-const PORT: u16 = 8080;
+const LISTEN: &str = "0.0.0.0:8080";
 /// A client that says nothing for so long does not keep others waiting.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest request that is read; what is asked for makes no difference.
@@ -20,10 +20,11 @@ fn variable(name: &str, otherwise: &str) -> String {
 }
 
 fn main() -> ExitCode {
-    let listener = match TcpListener::bind(("0.0.0.0", PORT)) {
+    let address = variable("LISTEN", LISTEN);
+    let listener = match TcpListener::bind(&address) {
         Ok(listener) => listener,
         Err(error) => {
-            eprintln!("web: cannot listen on port {PORT}: {error}");
+            eprintln!("web: cannot listen at {address}: {error}");
             return ExitCode::FAILURE;
         }
     };
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
         variable("AOS_ITEM_ID", "web"),
         variable("VERSION", "unknown"),
     );
-    println!("web: listening on port {PORT}");
+    println!("web: listening at {address}");
     for connection in listener.incoming() {
         if let Err(error) = connection.and_then(|connection| answer(connection, &body)) {
             eprintln!("web: a request was not answered: {error}");

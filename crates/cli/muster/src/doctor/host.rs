@@ -38,11 +38,11 @@ enum Owner {
 
 pub(super) fn user(machine: &Machine) -> Finding {
     const CHECK: &str = "user";
-    match machine.is_root {
+    match machine.uid == 0 {
         true => Finding::ok(CHECK, "root"),
         false => Finding::warning(
             CHECK,
-            "not root: containers, networks and limits are out of reach; the runtime native works",
+            "not root: no containers, networks and limits; the runtime native works, and so does `muster up` with it",
             "run this, and Muster, as root",
         ),
     }

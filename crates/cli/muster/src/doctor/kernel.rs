@@ -8,6 +8,8 @@ use super::machine::Machine;
 /// Clones into cgroups, kills them whole, and hands out descriptors of processes.
 const OLDEST: (u32, u32) = (5, 14);
 const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
+/// What the daemons of a Unit of two nodes on one machine use, with some to spare.
+const INOTIFY_NEEDED: usize = 32;
 /// What limits and figures of instances need.
 const CONTROLLERS: [&str; 4] = ["cpu", "io", "memory", "pids"];
 
@@ -89,6 +91,31 @@ pub(super) fn seccomp(machine: &Machine) -> Finding {
             "the kernel cannot confine system calls",
             "boot a kernel with CONFIG_SECCOMP_FILTER",
         ),
+    }
+}
+
+/// Instances of inotify, of which a user has a number: daemons watch files with them.
+pub(super) fn inotify(machine: &Machine) -> Finding {
+    const CHECK: &str = "inotify";
+    let most = machine.text("/proc/sys/fs/inotify/max_user_instances");
+    let Ok(most) = most.trim().parse::<usize>() else {
+        return Finding::warning(
+            CHECK,
+            "how many files' watchers a user may have cannot be told",
+            "mount /proc, and boot a kernel with CONFIG_INOTIFY_USER",
+        );
+    };
+    let used = machine.inotify_instances();
+    let left = most.saturating_sub(used);
+    match left < INOTIFY_NEEDED {
+        true => Finding::warning(
+            CHECK,
+            format!(
+                "{used} of {most} watchers of files are in use; a Unit of two nodes needs {INOTIFY_NEEDED}"
+            ),
+            "sysctl fs.inotify.max_user_instances=1024, and the same in /etc/sysctl.d/muster.conf",
+        ),
+        false => Finding::ok(CHECK, format!("{used} of {most} watchers of files in use")),
     }
 }
 

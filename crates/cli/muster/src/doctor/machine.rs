@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Machine {
     pub(super) root: PathBuf,
     pub(super) path: Vec<PathBuf>,
     pub(super) now: Timestamp,
-    pub(super) is_root: bool,
+    pub(super) uid: u32,
 }
 
 impl Machine {
@@ -34,7 +34,7 @@ impl Machine {
             root: PathBuf::from("/"),
             path,
             now: Timestamp::now(),
-            is_root: rustix::process::geteuid().is_root(),
+            uid: rustix::process::geteuid().as_raw(),
         }
     }
 
@@ -57,6 +57,23 @@ impl Machine {
     pub(super) fn program(&self, name: &str) -> Option<PathBuf> {
         let candidates = self.path.iter().map(|folder| folder.join(name));
         candidates.into_iter().find(|file| is_program(file))
+    }
+
+    /// Instances of inotify that this user's processes have.
+    pub(super) fn inotify_instances(&self) -> usize {
+        let entries = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
+        let is_own = |process: &fs::DirEntry| {
+            let is_process = process.file_name().as_encoded_bytes()[0].is_ascii_digit();
+            is_process && process.metadata().is_ok_and(|it| it.uid() == self.uid)
+        };
+        let is_inotify = |descriptor: &fs::DirEntry| {
+            fs::read_link(descriptor.path()).is_ok_and(|it| it == Path::new("anon_inode:inotify"))
+        };
+        entries(self.file("/proc"))
+            .filter(is_own)
+            .flat_map(|process| entries(process.path().join("fd")))
+            .filter(is_inotify)
+            .count()
     }
 
     /// Names of processes that run.

@@ -26,7 +26,7 @@ impl Fake {
             path: vec![folder.path().join("usr/bin")],
             // After everything that is written here.
             now: Timestamp::now() + SignedDuration::from_hours(1),
-            is_root: true,
+            uid: rustix::process::geteuid().as_raw(),
         };
         let fake = Self { folder, machine };
         for (path, text) in [
@@ -40,6 +40,7 @@ impl Fake {
                 "cpuset cpu io memory pids\n",
             ),
             ("proc/77/comm", "chronyd\n"),
+            ("proc/sys/fs/inotify/max_user_instances", "128\n"),
             ("etc/os-release", "ID=debian\n"),
         ] {
             fake.write(path, text);
@@ -96,12 +97,12 @@ fn a_machine_that_is_well_has_only_good_findings() {
     let fake = Fake::new();
     let machine = &fake.machine;
     let findings = [
-        host::user(machine),
         kernel::version(machine),
         kernel::namespaces(machine),
         kernel::overlay(machine),
         kernel::seccomp(machine),
         kernel::cgroups(machine),
+        kernel::inotify(machine),
         block_on(programs::oci_runtime(machine)),
         programs::cni_plugins(machine),
         block_on(programs::nftables(machine)),
@@ -142,6 +143,33 @@ fn a_kernel_that_lacks_something_is_told_about() {
         Verdict::Warning,
         "not loaded",
     );
+}
+
+#[test]
+fn watchers_of_files_are_counted_for_this_user() {
+    let mut fake = Fake::new();
+    let descriptors = fake.folder.path().join("proc/77/fd");
+    fs::create_dir(&descriptors).expect("made");
+    for number in 0..100 {
+        let leads_to = if number % 10 == 0 {
+            "/dev/null"
+        } else {
+            "anon_inode:inotify"
+        };
+        let link = descriptors.join(number.to_string());
+        std::os::unix::fs::symlink(leads_to, link).expect("a link");
+    }
+    expect(&kernel::inotify(&fake.machine), Verdict::Ok, "90 of 128");
+    fake.write("proc/sys/fs/inotify/max_user_instances", "100\n");
+    expect(
+        &kernel::inotify(&fake.machine),
+        Verdict::Warning,
+        "90 of 100",
+    );
+    fake.machine.uid += 1;
+    expect(&kernel::inotify(&fake.machine), Verdict::Ok, "0 of 100");
+    fake.remove("proc/sys/fs/inotify/max_user_instances");
+    expect(&kernel::inotify(&fake.machine), Verdict::Warning, "");
 }
 
 #[test]
@@ -234,7 +262,9 @@ fn clocks_users_and_ports_are_judged() {
     expect(&host::clock(&fake.machine), Verdict::Ok, "synchronised");
     fake.machine.now = Timestamp::now() - SignedDuration::from_hours(24 * 365);
     expect(&host::clock(&fake.machine), Verdict::Error, "lies before");
-    fake.machine.is_root = false;
+    fake.machine.uid = 0;
+    expect(&host::user(&fake.machine), Verdict::Ok, "root");
+    fake.machine.uid = 7;
     expect(&host::user(&fake.machine), Verdict::Warning, "not root");
     // 8093 and 8089, the latter over IPv6.
     let header = "  sl  local_address rem_address   st\n";

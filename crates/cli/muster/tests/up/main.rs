@@ -1,6 +1,9 @@
 //! `muster up` and `muster down` on a whole machine: what a newcomer does first, and everything that can go wrong with it.
 
+mod impatient;
+mod install;
 mod rig;
+mod rootless;
 
 use std::time::Duration;
 
@@ -12,7 +15,7 @@ use rig::{Site, TIME};
 const LINK_TIME: Duration = Duration::from_secs(120);
 
 /// What the demo is, by name, with state and version.
-fn all_active(instances: &[Value]) -> bool {
+pub(crate) fn all_active(instances: &[Value]) -> bool {
     instances.len() == 3 && instances.iter().all(|it| it["state"] == "active")
 }
 

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use muster_lab::machine::{Binaries, Build, CommandOutput, Machine};
+use muster_lab::program::Process;
 use muster_lab::{muster, try_poll_for};
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -40,6 +42,19 @@ const DAEMONS: [&str; 5] = [
     "muster-logd",
 ];
 
+/// As an operator would: from a shell that is in a group of the machine.
+const UP: [&str; 9] = [
+    "sctl",
+    "run",
+    "--wait",
+    "--pipe",
+    "--quiet",
+    "--collect",
+    "--",
+    "muster",
+    "up",
+];
+
 /// Everything that could be left behind, a line each. What the machine's own init and mount(8) keep is theirs; of the host's
 /// files, which others change meanwhile, only the places are looked at that a Unit or a container plugin could write to.
 const LOOK: &str = r#"
@@ -54,10 +69,15 @@ find /run /tmp /home /etc/muster /etc/cni /var/lib/muster /var/lib/cni /var/cach
     | grep -v -e '^/run/log/' -e '^/run/systemd/' -e '^/run/mount' -e '^/run/muster/units' | sed 's/^/file /'
 "#;
 
+/// Everything that is installed.
+pub(crate) struct Programs {
+    demo: TempDir,
+    others: Binaries,
+}
+
 pub(crate) struct Site {
     machine: Machine,
-    _files: TempDir,
-    _programs: Binaries,
+    _programs: Programs,
 }
 
 /// The demo's programs, linked statically, as `make up` builds them.
@@ -86,30 +106,54 @@ fn demo_programs(folder: &Path) {
     }
 }
 
-impl Site {
-    pub(crate) fn boot() -> Self {
-        let files = tempfile::tempdir().expect("a folder");
-        demo_programs(files.path());
+impl Programs {
+    pub(crate) fn build() -> Self {
+        let demo = tempfile::tempdir().expect("a folder");
+        demo_programs(demo.path());
         let features = [
             "muster-core/fault-points",
             "muster-sm/fault-points",
             "muster-cm/fault-points",
         ];
-        let programs = Binaries::build(Build::Test, PROGRAMS, &features).expect("programs");
-        let mut builder = muster::machine(&programs)
+        let others = Binaries::build(Build::Test, PROGRAMS, &features).expect("programs");
+        Self { demo, others }
+    }
+
+    /// All of them in one folder, as a build leaves them.
+    pub(crate) fn copy_to(&self, folder: &Path) {
+        let others = PROGRAMS.iter().map(|(_, name)| self.others.path(name));
+        let demo = DEMO.map(|name| self.demo.path().join(format!("muster-demo-{name}")));
+        let muster = PathBuf::from(env!("CARGO_BIN_EXE_muster"));
+        for program in others.chain(demo).chain([muster]) {
+            let name = program.file_name().expect("a name");
+            fs::copy(&program, folder.join(name)).expect("a copy");
+        }
+    }
+}
+
+impl Site {
+    pub(crate) fn boot() -> Self {
+        Self::boot_with(Programs::build(), &[])
+    }
+
+    /// A machine that has these folders of the host, too.
+    pub(crate) fn boot_with(programs: Programs, folders: &[(&Path, &str)]) -> Self {
+        let mut builder = muster::machine(&programs.others)
             .hybrid_cgroups()
             .bind(env!("CARGO_BIN_EXE_muster"), "/usr/bin/muster");
         for name in DEMO {
             let name = format!("muster-demo-{name}");
             builder = builder.bind(
-                files.path().join(&name),
+                programs.demo.path().join(&name),
                 Path::new("/usr/lib/muster").join(&name),
             );
+        }
+        for (host, inside) in folders {
+            builder = builder.bind(host, inside);
         }
         let machine = muster::boot(&builder, TIME).expect("it boots");
         Self {
             machine,
-            _files: files,
             _programs: programs,
         }
     }
@@ -119,6 +163,27 @@ impl Site {
         self.machine
             .run_within(2 * TIME, command)
             .expect("a command")
+    }
+
+    /// Any command, however it ends.
+    pub(crate) fn command(&self, words: &[&str]) -> CommandOutput {
+        let done = self.machine.run_within(2 * TIME, words);
+        done.expect("a command")
+    }
+
+    /// A command that goes on for a while.
+    pub(crate) fn begin(&self, words: &[&str]) -> Process {
+        self.machine.program(words).start().expect("it starts")
+    }
+
+    /// Signals the operator's command, whatever it is doing.
+    pub(crate) fn signal_muster(&self, signal: Signal) {
+        let number = signal.as_raw().to_string();
+        self.machine_ok(&["pkill", &format!("-{number}"), "-x", "muster"]);
+    }
+
+    pub(crate) fn kill_muster(&self) {
+        self.signal_muster(Signal::KILL);
     }
 
     #[track_caller]
@@ -133,21 +198,12 @@ impl Site {
         done.stdout
     }
 
-    /// As an operator would: from a shell that is in a group of the machine.
     pub(crate) fn try_up(&self, words: &[&str]) -> CommandOutput {
-        let run = [
-            "sctl",
-            "run",
-            "--wait",
-            "--pipe",
-            "--quiet",
-            "--collect",
-            "--",
-            "muster",
-            "up",
-        ];
-        let done = self.machine.run_within(2 * TIME, run.iter().chain(words));
-        done.expect("a command")
+        self.command(&[&UP, words].concat())
+    }
+
+    pub(crate) fn begin_up(&self, words: &[&str]) -> Process {
+        self.begin(&[&UP, words].concat())
     }
 
     #[track_caller]
@@ -169,7 +225,7 @@ impl Site {
         assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
     }
 
-    fn journal(&self, folder: &str) -> String {
+    pub(crate) fn journal(&self, folder: &str) -> String {
         let words = [
             "journalctl",
             "--no-pager",

@@ -12,7 +12,7 @@ use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use super::{Dropped, SandboxError, must};
-use crate::plan::Plan;
+use crate::plan::{Network, Plan};
 
 /// What this process has of its own.
 #[derive(Debug, Default)]
@@ -39,10 +39,11 @@ pub(super) fn enter(plan: &Plan, dropped: &mut Dropped) -> Result<Held, SandboxE
     }
     match &plan.network {
         // A network that was made for it is not left out: it would have the host's.
-        Some(path) => must("enter its network namespace", enter_network(path))?,
-        None => {
+        Network::Namespace(path) => must("enter its network namespace", enter_network(path))?,
+        Network::Empty => {
             dropped.unless("a network of its own", unshare(UnshareFlags::NEWNET));
         }
+        Network::Host => {}
     }
     let mounts = unshare(UnshareFlags::NEWNS);
     held.has_mounts = dropped
