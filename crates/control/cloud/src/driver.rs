@@ -24,12 +24,13 @@ use self::session::SessionError;
 use crate::database::Outbox;
 use crate::delivery::Delivery;
 use crate::discovery::{DiscoverError, ReachError, discover, reach};
+use crate::home::home;
 use crate::link::{ConnectionState, Published};
 use crate::message::incoming::BlobInfo;
 use crate::message::{Outgoing, Secret};
 use crate::reconnect::{Failure, Reconnect};
 use crate::report::Reporter;
-use crate::settings::{Access, Settings};
+use crate::settings::{Access, DiscoveryHost, Settings, discovery_url};
 use crate::window::{Slot, Window};
 
 /// A request that somebody waits for.
@@ -188,13 +189,13 @@ impl Driver {
     }
 
     async fn discover(&mut self) -> Result<(Uri, Secret), LinkError> {
-        let Settings {
-            discovery,
-            io_timeout,
-            ..
-        } = &self.settings;
         let Access { tls, system_id, .. } = &self.access;
-        match discover(tls, discovery, system_id, *io_timeout).await {
+        let named = match self.settings.discovery_host {
+            DiscoveryHost::Certificate => home(tls),
+            DiscoveryHost::Configuration => None,
+        };
+        let uri = discovery_url(&self.settings.discovery, named.as_ref());
+        match discover(tls, &uri, system_id, self.settings.io_timeout).await {
             Ok(found) => {
                 let first = (found.urls[0].clone(), found.token.clone());
                 self.reconnect

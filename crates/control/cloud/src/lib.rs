@@ -38,8 +38,9 @@
 //! either.
 //!
 //! # Connections
-//! Discovery (`POST`, mutual TLS) names addresses and a token; a WebSocket to the first one carries everything. An address
-//! that fails is dropped, a token that is refused drops the whole answer. Pauses double from 1 s to 10 min, with chance; the
+//! The Unit's certificate names the host that knows where the cloud is, unless the configuration insists on its own
+//! ([`DiscoveryHost`]); it is looked at anew each time, so that a renewed certificate can lead elsewhere. Discovery (`POST`,
+//! mutual TLS) names addresses and a token; a WebSocket to the first one carries everything. An address that fails is dropped, a token that is refused drops the whole answer. Pauses double from 1 s to 10 min, with chance; the
 //! cloud can ask for a longer one. A silent cloud is pinged; one that does not take a message in time is left.
 //!
 //! # Tasks and channels
@@ -59,8 +60,9 @@
 //! * A protected link never becomes an unprotected one because discovery says so.
 //!
 //! # What this crate does not do
-//! It acts on no message, and does not know where certificates come from. It does not upload logs by HTTPS. It does not
-//! encrypt what it keeps.
+//! It acts on no message, and does not know where certificates come from. It does not upload logs by HTTPS: the protocol says
+//! where to, but not how. It asks nobody about revocation (OCSP): the revocation lists of the TLS client are what counts. It
+//! does not encrypt what it keeps.
 
 #![forbid(unsafe_code)]
 
@@ -69,6 +71,7 @@ mod delivery;
 mod discovery;
 mod driver;
 mod fault;
+mod home;
 mod link;
 pub mod message;
 mod monitoring;
@@ -86,4 +89,4 @@ pub use self::fault::FAULT_POINTS;
 pub use self::link::{
     CloudLink, ConnectionState, Extent, KeepError, RequestError, Started, Worker,
 };
-pub use self::settings::{Access, Settings, discovery_url};
+pub use self::settings::{Access, DiscoveryHost, Settings, discovery_url};

@@ -10,6 +10,8 @@ use muster_tls::ClientTls;
 pub struct Settings {
     /// Where a Unit asks for its cloud.
     pub discovery: Uri,
+    /// Whose word counts for the host of that.
+    pub discovery_host: DiscoveryHost,
     /// What is kept while the cloud is away, in bytes.
     pub kept_bytes: u64,
     /// The longest message in either direction, in bytes.
@@ -41,6 +43,7 @@ impl Settings {
     pub fn new(discovery: Uri) -> Self {
         Self {
             discovery,
+            discovery_host: DiscoveryHost::Certificate,
             kept_bytes: 32 << 20,
             largest_message: 8 << 20,
             in_flight: 8,
@@ -55,6 +58,15 @@ impl Settings {
             monitoring_kept_after: Duration::from_secs(5),
         }
     }
+}
+
+/// Who names the host that a Unit asks for its cloud.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiscoveryHost {
+    /// The certificate that is shown to the cloud; where it names none, [`Settings::discovery`].
+    Certificate,
+    /// [`Settings::discovery`], whatever the certificate says.
+    Configuration,
 }
 
 /// Who speaks to the cloud, and how. Not known before the identity manager has said so.

@@ -38,8 +38,8 @@ pub enum OpenSourceError {
     /// The registry cannot be used.
     #[error("cannot use its registry")]
     Registry(#[source] RegistryError),
-    /// A file that the registry is reached with cannot be read.
-    #[error("cannot read {}", path.display())]
+    /// A file that the registry is reached with, or one with revocation lists, cannot be used.
+    #[error("cannot use {}", path.display())]
     File {
         /// The file.
         path: PathBuf,

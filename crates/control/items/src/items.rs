@@ -1,5 +1,7 @@
 //! The handle: items that come, stay and go.
 
+mod inspect;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,6 +16,8 @@ use muster_item::Platform;
 use muster_store::Store;
 use muster_telemetry::ErrorChain;
 use tokio::sync::watch;
+
+pub use self::inspect::InspectItemError;
 
 use crate::cloud::Cloud;
 use crate::cloud_source::{CloudSource, Signatures};
@@ -304,7 +308,12 @@ impl Inner {
                 let cloud = self.cloud.clone().ok_or(OpenSourceError::NoCloud)?;
                 let signatures = match trust {
                     Some(trust) => {
-                        Signatures::From(trust.clone(), self.settings.signatures.clone())
+                        let mut policy = self.settings.signatures.clone();
+                        let files = self.settings.revocation_list_files.clone();
+                        policy
+                            .revocation_lists
+                            .extend(source::revocation_lists(files).await?);
+                        Signatures::From(trust.clone(), policy)
                     }
                     None => Signatures::Verified,
                 };

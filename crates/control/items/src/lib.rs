@@ -8,6 +8,7 @@
 //! * [`Items::download`] makes an item whole; [`Items::retain`] says which are needed. Both are also
 //!   [`muster_desired::seams::Downloads`], so that updates take an [`Items`] as it is.
 //! * [`Items::describe`] says what an item is on each platform: what the balancer, networks and nodes need to know.
+//! * [`Items::inspect`] says the same of an item that is not here, without bringing it here.
 //! * [`Items::blob_folder`] is where blobs are by digest; `muster_file_server::BlobFolder` opens it.
 //! * [`BlobInfos`] and [`DownloadEvents`] are what this crate needs from the link to the cloud ([`Cloud`]).
 //!
@@ -16,7 +17,7 @@
 //! |---|---|---|
 //! | OCI image layout, folder or tar | its name in the layout, or digest | the operator named the path |
 //! | registry | tag or digest, over `https` | the operator named it; a digest if one is said |
-//! | cloud | digest of the index | every blob is signed by a chain of the desired status that leads to a configured authority |
+//! | cloud | digest of the index | every blob is signed by a chain of the desired status that leads to a configured authority, with nobody in it whom a revocation list names |
 //!
 //! # How a blob of the cloud comes
 //! ```text
@@ -49,7 +50,9 @@
 //!   number, answers of the cloud by time.
 //!
 //! # What this crate does not do
-//! It does not unpack, serve files, choose platforms for nodes, or speak the cloud's protocol. It does not evaluate OCSP answers.
+//! It does not unpack, serve files, choose platforms for nodes, or speak the cloud's protocol. It speaks no OCSP, and the answers
+//! that a cloud may send beside a signature are not looked at: who is revoked is said by [revocation
+//! lists](SignaturePolicy::revocation_lists).
 
 #![forbid(unsafe_code)]
 
@@ -79,7 +82,7 @@ pub use self::error::{
     DescribeItemError, DownloadItemError, MaintainItemsError, OpenItemsError, OpenSourceError,
 };
 pub use self::fault::FAULT_POINTS;
-pub use self::items::Items;
+pub use self::items::{InspectItemError, Items};
 pub use self::settings::{ItemsSettings, SignaturePolicy};
 pub use self::signature::VerifySignatureError;
 // Part of this crate's interface.

@@ -32,6 +32,9 @@ pub struct ItemsSettings {
     pub plain_http: bool,
     /// Whose signatures count for items of the cloud.
     pub signatures: SignaturePolicy,
+    /// Files with revocation lists (PEM) that are added to those of the policy. They are read anew for every item, because
+    /// authorities replace them.
+    pub revocation_list_files: Vec<PathBuf>,
 }
 
 /// Whose signatures count for items of the cloud.
@@ -39,6 +42,10 @@ pub struct ItemsSettings {
 pub struct SignaturePolicy {
     /// Authorities (certificates in DER) that every chain must lead to.
     pub roots: Vec<Vec<u8>>,
+    /// Revocation lists of authorities (DER). Where there are any, an authority that has none certifies nobody; one that should
+    /// have been replaced by now still counts. They are what is known about revocation: OCSP is not spoken, and what a cloud says
+    /// about it beside a signature is not looked at.
+    pub revocation_lists: Vec<Vec<u8>>,
     /// Take blobs that nobody has signed. Signatures that are there are checked all the same.
     pub accept_unsigned: bool,
 }
@@ -58,6 +65,7 @@ impl ItemsSettings {
             http: HttpSettings::default(),
             plain_http: false,
             signatures: SignaturePolicy::default(),
+            revocation_list_files: Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Which certificates may sign is said by the chains of the desired status; that they may is said by a configured authority, which
 //! every chain must lead to. Extended key usages do not count: the certificates that items are signed with are also those that
-//! their owners log in with. Certificates must have been valid when the signature was made.
+//! their owners log in with. Certificates must have been valid when the signature was made, and must not be revoked now.
 
 use std::time::Duration;
 
@@ -18,7 +18,10 @@ use p256::pkcs8::DecodePublicKey;
 use rsa::traits::PublicKeyParts;
 use rsa::{Pkcs1v15Sign, RsaPublicKey};
 use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
-use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter};
+use webpki::{
+    CertRevocationList, EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter,
+    OwnedCertRevocationList, RevocationOptionsBuilder,
+};
 
 use crate::cloud::{SignInfo, SignatureAlgorithm};
 use crate::settings::SignaturePolicy;
@@ -47,6 +50,9 @@ pub enum VerifySignatureError {
     /// A configured authority is none.
     #[error("a configured authority has no usable certificate")]
     Root(#[source] webpki::Error),
+    /// A configured revocation list is none.
+    #[error("a configured revocation list cannot be used")]
+    RevocationList(#[source] webpki::Error),
     /// The digest is not what is signed.
     #[error("signatures are over SHA-256, and it is known by {algorithm}")]
     Digest {
@@ -185,6 +191,12 @@ fn signer_key(
             length: 0,
         });
     };
+    let lists = revocation_lists(policy)?;
+    let lists: Vec<&CertRevocationList<'_>> = lists.iter().collect();
+    // Without lists there is nothing to look at.
+    let revocation = RevocationOptionsBuilder::new(&lists)
+        .ok()
+        .map(|it| it.build());
     let signer = EndEntityCert::try_from(signer).map_err(untrusted)?;
     let seconds = u64::try_from(sign.at.as_second()).unwrap_or_default();
     let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
@@ -195,11 +207,22 @@ fn signer_key(
             others,
             at,
             AnyUsage,
-            None,
+            revocation,
             None,
         )
         .map_err(untrusted)?;
     Ok(signer.subject_public_key_info().to_vec())
+}
+
+fn revocation_lists(
+    policy: &SignaturePolicy,
+) -> Result<Vec<CertRevocationList<'static>>, VerifySignatureError> {
+    let read = |der: &Vec<u8>| {
+        let list = OwnedCertRevocationList::from_der(der);
+        let list = list.map_err(VerifySignatureError::RevocationList)?;
+        Ok(CertRevocationList::from(list))
+    };
+    policy.revocation_lists.iter().map(read).collect()
 }
 
 fn verify_with(key: &[u8], hash: &[u8], sign: &SignInfo) -> Result<(), VerifySignatureError> {

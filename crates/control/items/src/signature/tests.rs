@@ -31,7 +31,7 @@ fn sign(signers: &Signers, name: &str, algorithm: SignatureAlgorithm) -> SignInf
 fn policy(signers: &Signers) -> SignaturePolicy {
     SignaturePolicy {
         roots: vec![signers.root()],
-        accept_unsigned: false,
+        ..SignaturePolicy::default()
     }
 }
 
@@ -125,6 +125,7 @@ fn a_chain_must_be_there_and_lead_to_an_authority_in_its_time() {
     let strangers = SignaturePolicy {
         roots: vec![Signers::new().root()],
         accept_unsigned: true,
+        ..SignaturePolicy::default()
     };
     let error = refused(&good, &trust, &strangers);
     assert!(
@@ -133,7 +134,7 @@ fn a_chain_must_be_there_and_lead_to_an_authority_in_its_time() {
     );
     let garbage = SignaturePolicy {
         roots: vec![b"no certificate".to_vec()],
-        accept_unsigned: false,
+        ..SignaturePolicy::default()
     };
     assert!(matches!(
         refused(&good, &trust, &garbage),
@@ -177,6 +178,46 @@ fn a_chain_must_be_there_and_lead_to_an_authority_in_its_time() {
         );
         assert!(is_refused, "{error:?}");
     }
+}
+
+#[test]
+fn a_revoked_signer_does_not_count_and_neither_does_one_whose_authority_has_no_list() {
+    muster_lab::require!(Tool("openssl"));
+    let mut signers = Signers::new();
+    signers.add("web", EC_P256);
+    signers.add("thief", EC_P256);
+    let check = |name: &str, lists: Vec<Vec<u8>>| {
+        let policy = SignaturePolicy {
+            revocation_lists: lists,
+            ..policy(&signers)
+        };
+        let sign = sign(&signers, name, SignatureAlgorithm::EcSha256);
+        verify(&digest(), Some(&sign), &signers.trust(), &policy)
+    };
+    let revoked = |result| {
+        let Err(VerifySignatureError::Chain { source, .. }) = result else {
+            panic!("{result:?}");
+        };
+        source
+    };
+    let root = || signers.list("root", &[]);
+    let lists = || vec![root(), signers.list("middle", &["thief"])];
+    check("web", lists()).unwrap();
+    assert_eq!(revoked(check("thief", lists())), webpki::Error::CertRevoked);
+    // The one in the middle is revoked, and with it whom it certified.
+    let fallen = vec![
+        signers.list("root", &["middle"]),
+        signers.list("middle", &[]),
+    ];
+    assert_eq!(revoked(check("web", fallen)), webpki::Error::CertRevoked);
+    // Where lists are in use, everybody needs one.
+    let silent = revoked(check("web", vec![root()]));
+    assert_eq!(silent, webpki::Error::UnknownRevocationStatus);
+    let garbage = check("web", vec![b"no list".to_vec()]);
+    assert!(
+        matches!(garbage, Err(VerifySignatureError::RevocationList(_))),
+        "{garbage:?}"
+    );
 }
 
 #[test]

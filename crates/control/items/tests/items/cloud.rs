@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use muster_api::domain::Digest;
 use muster_desired::{ImageSource, Item, Trust};
 use muster_items::{Items, ItemsSettings};
@@ -375,6 +377,56 @@ async fn a_download_that_is_dropped_is_paused_and_goes_on_later() {
         let (_, from) = &asked[before];
         assert!(*from > 1 << 19, "{protection:?} went on at {from}");
     }
+}
+
+/// Lists as authorities publish them.
+fn publish(file: &Path, lists: &[Vec<u8>]) {
+    let pem = lists.iter().map(|der| {
+        let text = STANDARD.encode(der);
+        format!("-----BEGIN X509 CRL-----\n{text}\n-----END X509 CRL-----\n")
+    });
+    fs::write(file, pem.collect::<String>()).unwrap();
+}
+
+#[tokio::test]
+async fn revocation_lists_are_read_anew_for_every_item_and_must_be_there() {
+    muster_lab::require!(Tool("openssl"));
+    let signers = signers();
+    let scene = Scene::new(Protection::Cbc, 1000, Faults::default());
+    sign(&scene.cloud, &scene.layout, &signers);
+    let file = scene.folder.path().join("lists.pem");
+    let mut settings = lenient(scene.folder.path());
+    settings.signatures.accept_unsigned = false;
+    settings.signatures.roots = vec![signers.root()];
+    settings.revocation_list_files = vec![file.clone()];
+    let items = open_with(settings, Some(scene.cloud.link())).await;
+    let refused = async || {
+        let error = items.download(&scene.web, &signers.trust(), None).await;
+        assert_eq!(scene.server.asked(), [], "nothing was asked for");
+        error.unwrap_err().fault().message
+    };
+    let message = refused().await;
+    assert!(message.contains("lists.pem"), "{message}");
+    fs::write(&file, "no list").unwrap();
+    let message = refused().await;
+    assert!(message.contains("no revocation list in it"), "{message}");
+    publish(
+        &file,
+        &[
+            signers.list("root", &["middle"]),
+            signers.list("middle", &[]),
+        ],
+    );
+    let message = refused().await;
+    assert!(message.contains("CertRevoked"), "{message}");
+    publish(
+        &file,
+        &[signers.list("root", &[]), signers.list("middle", &[])],
+    );
+    items
+        .download(&scene.web, &signers.trust(), None)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -14,8 +14,13 @@ pub(crate) const RSA_2048: &[&str] = &["-algorithm", "RSA", "-pkeyopt", "rsa_key
 pub(crate) const EC_P256: &[&str] = &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"];
 
 const CONFIG: &str = "[req]\ndistinguished_name=name\n[name]\n\
-    [authority]\nbasicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign\n\
+    [authority]\nbasicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign,cRLSign\nsubjectKeyIdentifier=hash\n\
     [signer]\nbasicConstraints=CA:FALSE\nkeyUsage=digitalSignature\nextendedKeyUsage=clientAuth\n";
+
+/// For `openssl ca`.
+const LISTS: &str = "[ca]\ndefault_ca=lists\n[lists]\ndatabase=index\ncrlnumber=number\n\
+    default_md=sha256\ndefault_crl_days=30\ncrl_extensions=list\n\
+    [list]\nauthorityKeyIdentifier=keyid\n";
 
 /// An authority, an intermediate one below it, and signers that the intermediate one certifies.
 pub(crate) struct Signers {
@@ -31,6 +36,8 @@ impl Signers {
             trust: Trust::default(),
         };
         fs::write(signers.path("config"), CONFIG).unwrap();
+        fs::write(signers.path("lists"), LISTS).unwrap();
+        fs::write(signers.path("number"), "1000\n").unwrap();
         signers.key("root", EC_P256);
         let words = [
             "req",
@@ -118,6 +125,30 @@ impl Signers {
         }
         let chain = [name, "middle"].map(|part| format!("print of {part}"));
         self.trust.chains.insert(name.to_owned(), chain.to_vec());
+    }
+
+    /// The revocation list of an authority with these on it, in DER.
+    pub(crate) fn list(&self, authority: &str, revoked: &[&str]) -> Vec<u8> {
+        fs::write(self.path("index"), "").unwrap();
+        let (certificate, key) = (format!("{authority}.pem"), format!("{authority}.key"));
+        let by = [
+            "ca",
+            "-config",
+            "lists",
+            "-cert",
+            &certificate,
+            "-keyfile",
+            &key,
+        ];
+        for name in revoked {
+            let certificate = format!("{name}.pem");
+            self.openssl(&[&by[..], &["-revoke", &certificate]].concat());
+        }
+        self.openssl(&[&by[..], &["-gencrl", "-out", "list.pem"]].concat());
+        self.openssl(&[
+            "crl", "-in", "list.pem", "-outform", "DER", "-out", "list.der",
+        ]);
+        fs::read(self.path("list.der")).unwrap()
     }
 
     /// What a desired status says about all signers.
