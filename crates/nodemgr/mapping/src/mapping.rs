@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use muster_config::{Content, Format, Key, Located, Origin, read_documents};
 use muster_template::field::{self, LABEL_PREFIX, NAME, SSH_KEYS, USER_DATA};
-use muster_template::{Findings, Limits, Overrides, TemplateError, Value, files, join, read};
+use muster_template::{Findings, Limits, Overrides, TemplateError, Value, join, read_texts};
 
 use crate::pattern::{MatchType, Pattern};
 
@@ -75,12 +75,9 @@ impl Mappings {
     pub fn load(paths: &[PathBuf], limits: &Limits) -> Result<Self, TemplateError> {
         let mut findings = Findings::default();
         let mut mappings = Self::default();
-        for path in files(paths, limits)? {
-            let bytes = read(&path, limits)?;
-            // What says nothing of its format is YAML, which JSON nearly is.
-            let format = Format::of(&path).unwrap_or(Format::Yaml);
-            mappings.gather(&path, format, &bytes, limits, &mut findings);
-        }
+        read_texts(paths, limits, |path, format, bytes| {
+            mappings.gather(path, format, bytes, limits, &mut findings);
+        })?;
         TemplateError::unless_empty(findings).map(|()| mappings)
     }
 

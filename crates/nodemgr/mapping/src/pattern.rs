@@ -136,7 +136,8 @@ mod tests {
             text in "[ -~é]{0,12}",
         ) {
             let exact = Pattern::new(&pattern, MatchType::Exact).expect("short");
-            let escaped = glob(&globset::escape(&pattern));
+            // It leaves the character alone that takes the meaning from others.
+            let escaped = glob(&globset::escape(&pattern.replace('\\', r"\\")));
             for text in [&text, &pattern] {
                 prop_assert_eq!(exact.matches(text), text == &pattern);
                 prop_assert!(!exact.matches(text) || escaped.matches(text));
@@ -146,7 +147,7 @@ mod tests {
         #[test]
         fn no_text_makes_a_pattern_panic(pattern in "\\PC{0,40}", text in "\\PC{0,40}") {
             if let Ok(pattern) = Pattern::new(&pattern, MatchType::Glob) {
-                pattern.matches(&text);
+                let _ = pattern.matches(&text);
             }
         }
     }

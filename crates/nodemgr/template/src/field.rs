@@ -141,7 +141,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 pub fn misspelt(name: &str) -> Option<&'static str> {
     let squeeze = |text: &str| text.replace(['-', '_'], "").to_ascii_lowercase();
     let known = || spellings().chain(PROVIDERS).chain(["labels"]);
-    if known().any(|known| known == name) {
+    if name.len() > LONGEST_NAME || known().any(|known| known == name) {
         return None;
     }
     known().find(|known| {

@@ -77,6 +77,9 @@ impl Fields {
     /// # Errors
     /// What is wrong with the name or the value, or that the field is spoken of already, perhaps by its other name.
     pub fn set(&mut self, written: &str, value: Value) -> Result<(), String> {
+        if let Some(message) = refused(written) {
+            return Err(message);
+        }
         self.assign(written, value, None)
     }
 
@@ -204,17 +207,22 @@ fn read_fields(fields: &Located, path: &str, findings: &mut Findings) -> Fields 
     for (key, value) in table(fields, path, findings).into_iter().flatten() {
         if key.text == "labels" {
             out.read_labels(value, &join(path, "labels"), findings);
-        } else if NOT_OVERRIDDEN.contains(&key.text.as_str()) {
-            let message = "describes the template and cannot be overridden";
-            findings.report(&key.origin, join(path, &key.text), message);
-        } else if let Some(meant) = field::misspelt(&key.text) {
-            let message = format!("unknown key; did you mean `{meant}`?");
+        } else if let Some(message) = refused(&key.text) {
             findings.report(&key.origin, join(path, &key.text), message);
         } else {
             out.read_entry(key, value, path, findings);
         }
     }
     out
+}
+
+/// Why a key cannot be a machine's field.
+fn refused(written: &str) -> Option<String> {
+    if NOT_OVERRIDDEN.contains(&written) {
+        return Some("describes the template and cannot be overridden".to_owned());
+    }
+    let meant = field::misspelt(written)?;
+    Some(format!("unknown key; did you mean `{meant}`?"))
 }
 
 /// The entries of a table; nothing at all is an empty one.

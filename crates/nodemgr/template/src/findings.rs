@@ -16,7 +16,7 @@ pub struct Findings {
 impl Findings {
     /// Adds a problem at a place; `key` is the path to it inside its document.
     pub fn report(&mut self, origin: &Origin, key: impl Into<String>, message: impl fmt::Display) {
-        if self.problems.len() < MOST {
+        if !self.is_full() {
             self.problems.push(Problem {
                 origin: origin.clone(),
                 key: key.into(),
@@ -27,6 +27,9 @@ impl Findings {
 
     /// Adds that a key has no meaning, and what was probably meant.
     pub fn unknown_key(&mut self, key: &Key, path: &str, known: &[&str]) {
+        if self.is_full() {
+            return;
+        }
         let near = nearest(&key.text, known);
         let near = near.map_or_else(String::new, |it| format!("; did you mean `{it}`?"));
         let message = format!("unknown key, expected one of {}{near}", known.join(", "));
@@ -53,9 +56,15 @@ impl Findings {
 
     /// Adds what a parser said.
     pub fn add(&mut self, problem: Problem) {
-        if self.problems.len() < MOST {
+        if !self.is_full() {
             self.problems.push(problem);
         }
+    }
+
+    /// Whether nothing more is kept, so that looking for more is of no use.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.problems.len() >= MOST
     }
 
     /// Whether nothing was found wrong.

@@ -26,7 +26,7 @@
 //! * [`ProviderId`] is who can make machines: a closed set.
 //!
 //! What a template comes to for a provider, with the mappings applied, is the mapping crate's to say. There are no tasks and no
-//! channels here: everything but [`TemplateSet::load`] is pure.
+//! channels here: everything is pure but [`TemplateSet::load`] and [`read_texts`] below it.
 //!
 //! # Keys
 //! | key | value |
@@ -79,6 +79,7 @@ mod name;
 mod provider;
 mod set;
 mod show;
+mod sources;
 mod template;
 mod value;
 
@@ -89,8 +90,9 @@ pub use findings::{Findings, join};
 pub use limits::Limits;
 pub use name::{BadTemplateName, TemplateName};
 pub use provider::{ProviderId, Target, UnknownProvider};
-pub use set::{TemplateSet, files, read};
+pub use set::TemplateSet;
 pub use show::show;
+pub use sources::read_texts;
 pub use template::Template;
 pub use value::{Finite, Value};
 

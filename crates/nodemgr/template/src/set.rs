@@ -1,15 +1,15 @@
 //! All templates together: files, inheritance and lookup.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use muster_config::{Format, nearest, printable};
+use muster_config::{nearest, printable};
 
 use crate::error::{TemplateError, UnknownTemplate};
 use crate::findings::Findings;
 use crate::limits::Limits;
 use crate::name::TemplateName;
+use crate::sources::read_texts;
 use crate::template::Template;
 
 /// Templates by name. Every parent is there, no template extends itself by any way, and no chain is longer than the limit.
@@ -36,17 +36,10 @@ impl TemplateSet {
     pub fn load(paths: &[PathBuf], limits: &Limits) -> Result<Self, TemplateError> {
         let mut findings = Findings::default();
         let mut templates = Vec::new();
-        for path in files(paths, limits)? {
-            let Some(format) = Format::of(&path) else {
-                return Err(unreadable(
-                    &path,
-                    "its extension is none of .yaml, .yml and .json",
-                ));
-            };
-            let bytes = read(&path, limits)?;
-            let found = Template::gather(&path, format, &bytes, limits, &mut findings);
+        read_texts(paths, limits, |path, format, bytes| {
+            let found = Template::gather(path, format, bytes, limits, &mut findings);
             templates.extend(found);
-        }
+        })?;
         let set = Self::gather(templates, limits, &mut findings);
         TemplateError::unless_empty(findings).map(|()| set)
     }
@@ -70,6 +63,9 @@ impl TemplateSet {
             }
         }
         for template in set.by_name.values() {
+            if findings.is_full() {
+                break;
+            }
             set.check_parents(template, limits, findings);
         }
         set
@@ -158,67 +154,6 @@ impl TemplateSet {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
-    }
-}
-
-/// The files among `paths` and in their folders.
-///
-/// # Errors
-/// A folder that cannot be listed, or more files than the limit.
-pub fn files(paths: &[PathBuf], limits: &Limits) -> Result<Vec<PathBuf>, TemplateError> {
-    let mut out = Vec::new();
-    for path in paths {
-        if path.is_dir() {
-            out.extend(files_of(path, limits)?);
-        } else {
-            out.push(path.clone());
-        }
-        if out.len() > limits.files {
-            let message = format!("there are more than {} files", limits.files);
-            return Err(unreadable(path, &message));
-        }
-    }
-    Ok(out)
-}
-
-fn files_of(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, TemplateError> {
-    let failed = |source| TemplateError::ListFolder {
-        path: folder.to_owned(),
-        source,
-    };
-    let mut out = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        let wanted = matches!(Format::of(&path), Some(Format::Yaml | Format::Json));
-        // One more than the limit is enough to know that there are too many.
-        if wanted && !name.starts_with(b".") && out.len() <= limits.files {
-            out.push(path);
-        }
-    }
-    out.sort();
-    Ok(out)
-}
-
-/// Reads a file of people's; only a regular one, because a pipe would wait for its writer for ever.
-///
-/// # Errors
-/// When it cannot be read, or is larger than the limit.
-pub fn read(path: &Path, limits: &Limits) -> Result<Vec<u8>, TemplateError> {
-    let failed = |source| TemplateError::ReadFile {
-        path: path.to_owned(),
-        source,
-    };
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(unreadable(path, "it is not a regular file"));
-    }
-    muster_durable::read(path, limits.file_bytes).map_err(failed)
-}
-
-fn unreadable(path: &Path, why: &str) -> TemplateError {
-    TemplateError::ReadFile {
-        path: path.to_owned(),
-        source: std::io::Error::new(std::io::ErrorKind::InvalidInput, why),
     }
 }
 

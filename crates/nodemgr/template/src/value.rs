@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap as _, SerializeSeq as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -139,11 +139,38 @@ impl Serialize for Value {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue)
+        AnyValue { depth: 1 }.deserialize(deserializer)
     }
 }
 
-struct AnyValue;
+/// Lists and maps inside each other, at most: what a file may have too.
+const DEEPEST: usize = 32;
+
+#[derive(Clone, Copy)]
+struct AnyValue {
+    depth: usize,
+}
+
+impl AnyValue {
+    fn inside<E: serde::de::Error>(self) -> Result<Self, E> {
+        match self.depth < DEEPEST {
+            true => Ok(Self {
+                depth: self.depth + 1,
+            }),
+            false => Err(E::custom(format_args!(
+                "nested deeper than {DEEPEST} lists and maps"
+            ))),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for AnyValue {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
 
 impl<'de> Visitor<'de> for AnyValue {
     type Value = Value;
@@ -161,7 +188,7 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Value::deserialize(deserializer)
+        self.deserialize(deserializer)
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
@@ -192,16 +219,19 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let inside = self.inside()?;
         let mut items = Vec::new();
-        while let Some(item) = list.next_element()? {
+        while let Some(item) = list.next_element_seed(inside)? {
             items.push(item);
         }
         Ok(Value::List(items))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let inside = self.inside()?;
         let mut entries = BTreeMap::new();
-        while let Some((key, value)) = map.next_entry::<String, Value>()? {
+        while let Some(key) = map.next_key::<String>()? {
+            let value = map.next_value_seed(inside)?;
             if entries.insert(key, value).is_some() {
                 return Err(A::Error::custom("a key is given twice"));
             }
