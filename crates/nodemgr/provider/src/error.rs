@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::ProviderId;
+use muster_template::ProviderId;
 
 /// A cause of any type.
 pub type BoxError = Box<dyn Error + Send + Sync>;

@@ -33,13 +33,11 @@ mod capability;
 mod clock;
 mod error;
 mod fault;
-mod id;
 pub mod local;
 mod mark;
 mod name;
 mod provider;
 pub mod sim;
-mod spec;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -47,8 +45,8 @@ pub use capability::{Capabilities, Capability, Means, Transport, UnknownCapabili
 pub use clock::{Clock, SystemClock};
 pub use error::{BoxError, FailureClass, Operation, ProviderError};
 pub use fault::FAULT_POINTS;
-pub use id::ProviderId;
 pub use mark::{Mark, Owned};
+pub use muster_mapping::MachineSpec;
+pub use muster_template::ProviderId;
 pub use name::{ClientToken, InvalidName, MachineId, ManagerId, ResourceId};
 pub use provider::{Answer, Described, Isolation, Order, Profile, Provider, Purchase};
-pub use spec::MachineSpec;

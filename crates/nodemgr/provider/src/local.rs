@@ -11,10 +11,10 @@ use muster_lifecycle::{State, Verb, VerbSet};
 
 use crate::capability::{Capability, Means, Transport};
 use crate::error::{FailureClass, Operation, ProviderError};
-use crate::id::ProviderId;
 use crate::mark::{Mark, Owned};
 use crate::name::{ManagerId, ResourceId};
 use crate::provider::{Answer, Described, Isolation, Order, Profile, Provider};
+use muster_template::ProviderId;
 
 /// The provider of this machine.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::capability::Capabilities;
 use crate::error::ProviderError;
-use crate::id::ProviderId;
 use crate::mark::{Mark, Owned};
 use crate::name::{ManagerId, ResourceId};
-use crate::spec::MachineSpec;
+use muster_mapping::MachineSpec;
+use muster_template::ProviderId;
 
 /// How much of a barrier a provider's machines are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,10 +25,10 @@ use self::world::{Failure, SimMachine, World};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{FailureClass, Operation, ProviderError};
 use crate::fault::SIM_CHANGED;
-use crate::id::ProviderId;
 use crate::mark::{Mark, Owned};
 use crate::name::{ManagerId, ResourceId};
 use crate::provider::{Answer, Described, Isolation, Order, Profile, Provider};
+use muster_template::ProviderId;
 
 /// A machine of a simulated cloud, as its owner would see it in the cloud's console.
 #[derive(Debug, Clone, PartialEq, Eq)]

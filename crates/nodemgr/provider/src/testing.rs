@@ -21,7 +21,7 @@ pub use self::report::{CaseOutcome, Report};
 use crate::clock::Clock;
 use crate::name::ResourceId;
 use crate::provider::{Profile, Provider};
-use crate::spec::MachineSpec;
+use muster_mapping::MachineSpec;
 
 /// What the suite needs to know of a provider.
 pub trait Rig: fmt::Debug + Send + Sync {

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::name::{ClientToken, MachineId};
 use crate::provider::Purchase;
-use crate::spec::MachineSpec;
 use crate::testing::ManualClock;
+use muster_mapping::MachineSpec;
 
 fn order(purchase: Purchase) -> Order {
     Order {

@@ -1,0 +1,624 @@
+//! What is known about every machine, and what is to be done next. Pure: events and the time in, a [`Turn`] out.
+//!
+//! Each machine has at most one call under way. What to call follows from its record alone ([`Book::settle_machine`]), so a
+//! restart goes on where the last run stopped:
+//!
+//! | phase | call | its answer |
+//! |---|---|---|
+//! | ordered | provision, with the token of the record | made; or again later; or cancelled, if it cannot be |
+//! | cancelled | look for the mark | made, and to be terminated; or gone |
+//! | made, a task to do | the verb, or destroy | the state it led to; then it is looked at |
+//! | made | none; looked at with all others of its provider | its state |
+//! | gone | none | |
+
+mod answers;
+mod listing;
+mod pools;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use muster_lifecycle::timers::{Due, Facts, due};
+use muster_lifecycle::{Ended, Moment, Patience, Reason, Seen, State, Step, Verb, VerbSet};
+use muster_provider::{ClientToken, Described, MachineId, ManagerId, Order, Owned, ProviderId};
+
+use crate::activity::Load;
+use crate::agenda::Agenda;
+pub(crate) use crate::book::answers::CallFailure;
+pub(crate) use crate::book::listing::Standing;
+pub use crate::book::pools::Pool;
+pub(crate) use crate::book::pools::PoolChange;
+use crate::book::pools::PoolState;
+use crate::error::{AskError, OrderError};
+use crate::event::{Happened, MachineEvent};
+use crate::record::{MachineOrder, Phase, Record};
+use crate::settings::Settings;
+
+/// A call to a provider.
+#[derive(Debug, Clone)]
+pub(crate) enum Call {
+    Provision(MachineId, Box<Order>),
+    /// Looks for the mark of a machine of which nobody knows whether it exists.
+    Find(MachineId, ClientToken),
+    Act(MachineId, Owned, Verb),
+    Destroy(MachineId, Owned),
+    Describe(MachineId, Owned),
+    /// Something that bears our mark and that nobody needs.
+    DestroyStray(Owned, Reason),
+    List(Look),
+}
+
+/// A look at all machines of a provider.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    /// What changed later than this is newer than what the look shows.
+    pub(crate) seen: u64,
+}
+
+/// What is under way with a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    /// The provider was asked and has not answered.
+    Calling,
+    /// It failed; ask again then.
+    Waiting(Moment),
+    /// It has taken the task on; what becomes of it will be seen.
+    Taken,
+}
+
+#[derive(Debug)]
+struct Entry {
+    record: Arc<Record>,
+    load: Arc<Load>,
+    doing: Doing,
+    describing: bool,
+    failures: u32,
+    /// When it last changed, in changes of the book.
+    touched: u64,
+    reachable: bool,
+    kept_warm: bool,
+}
+
+impl Entry {
+    fn new(record: Record, now: Moment) -> Self {
+        Self {
+            record: Arc::new(record),
+            // Work that was seen before a restart is not known any more, so being idle begins now.
+            load: Arc::new(Load::new(now)),
+            doing: Doing::Nothing,
+            describing: false,
+            failures: 0,
+            touched: 0,
+            reachable: true,
+            kept_warm: false,
+        }
+    }
+
+    /// On its way to another state, which is worth looking at soon.
+    fn is_on_its_way(&self) -> bool {
+        let Some(made) = self.record.made() else {
+            return false;
+        };
+        let between = matches!(
+            made.life.state(),
+            State::Pending | State::Stopping(_) | State::ShuttingDown
+        );
+        between || self.doing == Doing::Taken
+    }
+}
+
+/// What is known about one of the providers.
+#[derive(Debug)]
+struct Source {
+    verbs: VerbSet,
+    looking: bool,
+    next_look: Moment,
+    failures: u32,
+    on_its_way: BTreeSet<MachineId>,
+}
+
+/// What a step led to. Changes and events are made durable before anything else is done about them.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    pub(crate) changed: BTreeSet<MachineId>,
+    pub(crate) forgotten: Vec<MachineId>,
+    pub(crate) pools: Vec<PoolChange>,
+    pub(crate) events: Vec<MachineEvent>,
+    pub(crate) calls: Vec<(ProviderId, Call)>,
+}
+
+impl Turn {
+    /// Whether there is anything to write down.
+    pub(crate) fn has_changes(&self) -> bool {
+        !(self.changed.is_empty()
+            && self.forgotten.is_empty()
+            && self.pools.is_empty()
+            && self.events.is_empty())
+    }
+}
+
+/// All machines.
+#[derive(Debug)]
+pub(crate) struct Book {
+    manager: ManagerId,
+    settings: Settings,
+    entries: BTreeMap<MachineId, Entry>,
+    keys: BTreeMap<String, MachineId>,
+    sources: BTreeMap<ProviderId, Source>,
+    pools: BTreeMap<String, PoolState>,
+    agenda: Agenda,
+    /// Machines whose timer ran out while there was work.
+    held: BTreeSet<MachineId>,
+    /// Pools that something happened to.
+    unplanned: BTreeSet<String>,
+    /// Counts changes.
+    change: u64,
+    next_event: u64,
+    turn: Turn,
+}
+
+/// What a restart finds.
+#[derive(Debug, Default)]
+pub(crate) struct Saved {
+    pub(crate) records: Vec<Record>,
+    pub(crate) pools: BTreeMap<String, Pool>,
+    pub(crate) next_event: u64,
+}
+
+impl Book {
+    /// Goes on from what was written down. Nothing has been called yet; the first [`tick`](Self::tick) does.
+    pub(crate) fn recover(
+        manager: ManagerId,
+        settings: Settings,
+        providers: &BTreeMap<ProviderId, VerbSet>,
+        saved: Saved,
+        now: Moment,
+    ) -> Self {
+        let source = |&verbs: &VerbSet| Source {
+            verbs,
+            looking: false,
+            next_look: now,
+            failures: 0,
+            on_its_way: BTreeSet::new(),
+        };
+        let mut book = Self {
+            manager,
+            settings,
+            entries: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            sources: providers
+                .iter()
+                .map(|(&id, verbs)| (id, source(verbs)))
+                .collect(),
+            pools: saved
+                .pools
+                .into_iter()
+                .map(|(name, pool)| (name, PoolState::new(pool)))
+                .collect(),
+            agenda: Agenda::default(),
+            held: BTreeSet::new(),
+            unplanned: BTreeSet::new(),
+            change: 0,
+            next_event: saved.next_event,
+            turn: Turn::default(),
+        };
+        for record in saved.records {
+            if let Some(key) = &record.order.key {
+                book.keys.insert(key.clone(), record.id.clone());
+            }
+            let id = record.id.clone();
+            let mut entry = Entry::new(record, now);
+            // The last run may have asked, and not heard the answer.
+            entry.failures = 1;
+            book.entries.insert(id.clone(), entry);
+            book.agenda.set(&id, Some(now));
+        }
+        book.abandon_old_orders(now);
+        book.unplanned = book.pools.keys().cloned().collect();
+        book
+    }
+
+    /// Nobody waits for an order that is older than a crash should last.
+    fn abandon_old_orders(&mut self, now: Moment) {
+        let old: Vec<MachineId> = self
+            .entries
+            .values()
+            .map(|entry| &entry.record)
+            .filter(|record| {
+                record.phase == Phase::Ordered
+                    && record.ordered.after(self.settings.carry_on) <= now
+            })
+            .map(|record| record.id.clone())
+            .collect();
+        for id in old {
+            self.cancel(&id, Reason::Abandoned, None, now);
+        }
+    }
+
+    /// What has come together since the last time, and what pools make of it.
+    pub(crate) fn take_turn(&mut self, now: Moment) -> Turn {
+        self.plan_pools(now);
+        std::mem::take(&mut self.turn)
+    }
+
+    /// When to [`tick`](Self::tick) next.
+    pub(crate) fn deadline(&self) -> Option<Moment> {
+        let looks = self.sources.values().filter(|source| !source.looking);
+        let looks = looks.map(|source| source.next_look);
+        let pools = self.pools.values().filter_map(PoolState::retry_at);
+        looks.chain(self.agenda.next()).chain(pools).min()
+    }
+
+    pub(crate) fn record(&self, id: &MachineId) -> Option<&Arc<Record>> {
+        self.entries.get(id).map(|entry| &entry.record)
+    }
+
+    pub(crate) fn load(&self, id: &MachineId) -> Option<&Arc<Load>> {
+        self.entries.get(id).map(|entry| &entry.load)
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &MachineId> {
+        self.entries.keys()
+    }
+
+    /// Takes an order. The key of an order that was taken before gives the machine of that time.
+    pub(crate) fn order(
+        &mut self,
+        order: MachineOrder,
+        pool: Option<String>,
+        now: Moment,
+    ) -> Result<MachineId, OrderError> {
+        if let Some(key) = &order.key
+            && let Some(machine) = self.keys.get(key)
+        {
+            let same = self.entries[machine].record.order == order;
+            return same
+                .then(|| machine.clone())
+                .ok_or_else(|| OrderError::KeyUsed {
+                    key: key.clone(),
+                    machine: machine.clone(),
+                });
+        }
+        if !self.sources.contains_key(&order.provider) {
+            return Err(OrderError::NoProvider(order.provider));
+        }
+        if self.entries.len() >= self.settings.machines {
+            return Err(OrderError::TooMany(self.entries.len()));
+        }
+        let id = MachineId::random();
+        if let Some(key) = &order.key {
+            self.keys.insert(key.clone(), id.clone());
+        }
+        let record = Record {
+            id: id.clone(),
+            token: ClientToken::random(),
+            order,
+            ordered: now,
+            pool,
+            claimed: None,
+            phase: Phase::Ordered,
+        };
+        self.entries.insert(id.clone(), Entry::new(record, now));
+        self.tell(&id, Happened::Ordered, now);
+        self.settle_machine(&id, now);
+        Ok(id)
+    }
+
+    /// Asks something of a machine.
+    pub(crate) fn ask(
+        &mut self,
+        id: &MachineId,
+        verb: Verb,
+        reason: Reason,
+        now: Moment,
+    ) -> Result<Step, AskError> {
+        let Some(entry) = self.entries.get_mut(id) else {
+            return Err(AskError::Unknown(id.clone()));
+        };
+        let source = self.sources.get(&entry.record.order.provider);
+        let verbs = source.map_or(VerbSet::NONE, |source| source.verbs);
+        let refused = |source| AskError::Refused {
+            machine: id.clone(),
+            source,
+        };
+        let Phase::Made(made) = &entry.record.phase else {
+            let state = entry.record.state();
+            let step = muster_lifecycle::decide(state, verb, verbs).map_err(refused)?;
+            if step == Step::Act(Verb::Terminate) {
+                self.cancel(id, reason, None, now);
+                self.settle_machine(id, now);
+            }
+            return Ok(step);
+        };
+        let mut life = made.life;
+        let step = life.begin(verb, verbs, reason, now).map_err(refused)?;
+        let Step::Act(act) = step else {
+            return Ok(step);
+        };
+        self.change(id, |record| {
+            if let Phase::Made(made) = &mut record.phase {
+                made.life = life;
+            }
+        });
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.failures = 0;
+            // An answer that is still to come belongs to what was asked before.
+            if entry.doing != Doing::Calling {
+                entry.doing = Doing::Nothing;
+            }
+        }
+        self.tell(id, Happened::Asked { verb: act, reason }, now);
+        self.settle_machine(id, now);
+        Ok(step)
+    }
+
+    /// Somebody tried to reach a machine.
+    pub(crate) fn set_reachable(&mut self, id: &MachineId, reachable: bool, now: Moment) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.reachable = reachable;
+            if reachable {
+                entry.load.touch(now);
+            }
+            self.settle_machine(id, now);
+        }
+    }
+
+    /// Work has ended somewhere.
+    pub(crate) fn work_ended(&mut self, now: Moment) {
+        for id in std::mem::take(&mut self.held) {
+            self.settle_machine(&id, now);
+        }
+    }
+
+    /// Looks at all machines soon, whether or not it is time.
+    pub(crate) fn look_now(&mut self, now: Moment) {
+        for source in self.sources.values_mut() {
+            source.next_look = source.next_look.min(now);
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn tick(&mut self, now: Moment) {
+        for id in self.agenda.take_due(now) {
+            self.forget_if_old(&id, now);
+            self.settle_machine(&id, now);
+        }
+        self.look_if_due(now);
+        self.retry_pools(now);
+    }
+
+    /// What has been gone for long is not remembered.
+    fn forget_if_old(&mut self, id: &MachineId, now: Moment) {
+        let Some(entry) = self.entries.get(id) else {
+            return;
+        };
+        let Phase::Gone { since, .. } = entry.record.phase else {
+            return;
+        };
+        if since.after(self.settings.remember) > now {
+            return;
+        }
+        if let Some(key) = &entry.record.order.key {
+            self.keys.remove(key);
+        }
+        self.entries.remove(id);
+        self.turn.changed.remove(id);
+        self.turn.forgotten.push(id.clone());
+    }
+
+    /// Changes a record, if there is one.
+    fn change(&mut self, id: &MachineId, change: impl FnOnce(&mut Record)) {
+        self.change += 1;
+        if let Some(entry) = self.entries.get_mut(id) {
+            change(Arc::make_mut(&mut entry.record));
+            entry.touched = self.change;
+            self.turn.changed.insert(id.clone());
+        }
+    }
+
+    fn tell(&mut self, machine: &MachineId, what: Happened, now: Moment) {
+        self.turn.changed.insert(machine.clone());
+        self.turn.events.push(MachineEvent {
+            number: self.next_event,
+            at: now,
+            machine: machine.clone(),
+            what,
+        });
+        self.next_event += 1;
+    }
+
+    /// A machine that may or may not exist is not wanted any more.
+    fn cancel(&mut self, id: &MachineId, reason: Reason, failure: Option<String>, now: Moment) {
+        self.change(id, |record| {
+            record.phase = Phase::Cancelled {
+                since: now,
+                reason,
+                failure,
+            };
+        });
+        self.tell(id, Happened::Cancelled { reason }, now);
+    }
+
+    /// A machine does not exist any more, or was never made.
+    fn end(&mut self, id: &MachineId, reason: Reason, failure: Option<String>, now: Moment) {
+        self.change(id, |record| {
+            record.phase = Phase::Gone {
+                since: now,
+                reason,
+                failure,
+            };
+        });
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.doing = Doing::Nothing;
+        }
+        if reason == Reason::NotMade {
+            self.pool_failed(id, now);
+        }
+        self.tell(id, Happened::Gone { reason }, now);
+    }
+
+    /// Takes over what a provider says about a machine that exists.
+    fn observe(&mut self, id: &MachineId, described: &Described, now: Moment) {
+        let Some(made) = self.record(id).and_then(|record| record.made()) else {
+            return;
+        };
+        let mut next = made.clone();
+        next.address = described.address;
+        next.access.clone_from(&described.access);
+        next.details.clone_from(&described.details);
+        let task = made.life.task().copied();
+        // What cannot be is an older view of a machine that has gone on.
+        let Ok(seen) = next.life.observe(described.state, now) else {
+            return;
+        };
+        let changed = next != *made;
+        if changed {
+            self.change(id, |record| record.phase = Phase::Made(next));
+        }
+        if let Seen::Moved { from, ended } = seen {
+            let to = described.state;
+            if from != to {
+                self.tell(id, Happened::Moved { from, to }, now);
+            }
+            match ended {
+                Some(Ended::Reached(verb)) => self.tell(id, Happened::Done { verb }, now),
+                Some(Ended::Otherwise(verb)) => self.tell(id, Happened::NotDone { verb }, now),
+                None => {}
+            }
+            if ended.is_some()
+                && let Some(entry) = self.entries.get_mut(id)
+                && entry.doing != Doing::Calling
+            {
+                entry.doing = Doing::Nothing;
+            }
+            if to == State::Terminated {
+                let reason = task.filter(|task| task.verb == Verb::Terminate);
+                let reason = reason.map(|task| task.reason).or(described.reason);
+                self.end(id, reason.unwrap_or(Reason::Outside), None, now);
+            }
+        }
+    }
+
+    /// Calls what the record asks for, and sets the next moment to look at the machine.
+    fn settle_machine(&mut self, id: &MachineId, now: Moment) {
+        self.held.remove(id);
+        let Some(entry) = self.entries.get(id) else {
+            self.agenda.set(id, None);
+            return;
+        };
+        let provider = entry.record.order.provider;
+        let on_its_way = entry.is_on_its_way();
+        let waits = match entry.doing {
+            Doing::Waiting(until) if until > now => Some(until),
+            _ => None,
+        };
+        let next = match waits {
+            Some(until) => Some(until),
+            None => self.call_or_wait(id, now),
+        };
+        self.agenda.set(id, next);
+        if let Some(source) = self.sources.get_mut(&provider) {
+            let changed = match on_its_way {
+                true => source.on_its_way.insert(id.clone()),
+                false => source.on_its_way.remove(id),
+            };
+            if changed && on_its_way {
+                source.next_look = source.next_look.min(now.after(self.settings.poll));
+            }
+        }
+        self.mark_pool_of(id);
+    }
+
+    /// Makes the call that the record asks for, if none is under way; else tells when to look again.
+    fn call_or_wait(&mut self, id: &MachineId, now: Moment) -> Option<Moment> {
+        let entry = self.entries.get(id)?;
+        let record = &entry.record;
+        let provider = record.order.provider;
+        if entry.doing == Doing::Calling {
+            return None;
+        }
+        let call = match &record.phase {
+            Phase::Ordered => {
+                let order = record.provider_order(&self.manager);
+                Some(Call::Provision(id.clone(), Box::new(order)))
+            }
+            Phase::Cancelled { .. } => Some(Call::Find(id.clone(), record.token.clone())),
+            Phase::Gone { since, .. } => return Some(since.after(self.settings.remember)),
+            Phase::Made(made) => match made.life.task() {
+                Some(task) if entry.doing != Doing::Taken => {
+                    let owned = Owned {
+                        resource: made.resource.clone(),
+                        mark: record.mark(&self.manager),
+                    };
+                    Some(match task.verb {
+                        Verb::Terminate => Call::Destroy(id.clone(), owned),
+                        verb => Call::Act(id.clone(), owned, verb),
+                    })
+                }
+                _ => None,
+            },
+        };
+        // A provider that is configured no more keeps what it has: it may come back.
+        let known = self.sources.contains_key(&provider);
+        match call {
+            Some(call) if known => {
+                self.turn.calls.push((provider, call));
+                self.entries.get_mut(id)?.doing = Doing::Calling;
+                None
+            }
+            Some(_) => None,
+            None => self.watch_time(id, now),
+        }
+    }
+
+    /// What time does to a machine that exists and of which nothing has to be asked now.
+    fn watch_time(&mut self, id: &MachineId, now: Moment) -> Option<Moment> {
+        let entry = self.entries.get(id)?;
+        let record = Arc::clone(&entry.record);
+        let made = record.made()?;
+        let verbs = self.sources.get(&record.order.provider)?.verbs;
+        if let Some(task) = made.life.task() {
+            return match task.patience(self.settings.stop_grace, verbs, now)? {
+                Patience::Until(at) => Some(at),
+                Patience::Force => {
+                    let reason = task.reason;
+                    self.ask_by_time(id, Verb::ForceStop, reason, now)
+                }
+            };
+        }
+        let facts = Facts {
+            state: made.life.state(),
+            since: made.life.since(),
+            made: made.at,
+            work: entry.load.work(),
+            reachable: entry.reachable,
+            kept_warm: entry.kept_warm,
+            supported: verbs,
+        };
+        match due(&record.order.timers, &facts, now) {
+            Due::Never => None,
+            Due::At(at) => Some(at),
+            Due::Held => {
+                self.held.insert(id.clone());
+                // A heartbeat runs out without a word.
+                let until = facts.work.heartbeat_until.filter(|&until| until > now);
+                Some(until.unwrap_or_else(|| now.after(self.settings.sweep)))
+            }
+            Due::Now(verb, reason) => self.ask_by_time(id, verb, reason, now),
+        }
+    }
+
+    fn ask_by_time(
+        &mut self,
+        id: &MachineId,
+        verb: Verb,
+        reason: Reason,
+        now: Moment,
+    ) -> Option<Moment> {
+        // Timers ask only for what is allowed; should that fail, it is asked again at the next sweep.
+        let _ = self.ask(id, verb, reason, now);
+        let called = self.entries.get(id).map(|entry| entry.doing) == Some(Doing::Calling);
+        (!called).then(|| now.after(self.settings.sweep))
+    }
+}

@@ -1,0 +1,241 @@
+//! Pools that stay warm.
+
+use muster_lifecycle::pool::{Member, PoolSize, plan};
+use muster_lifecycle::{Moment, Reason, State, Verb, VerbSet};
+use muster_provider::MachineId;
+use serde::{Deserialize, Serialize};
+
+use super::Book;
+use crate::error::{AskError, ClaimError};
+use crate::event::Happened;
+use crate::record::{MachineOrder, Record};
+
+/// A warm pool: machines that are ready before somebody asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pool {
+    /// How large it is.
+    pub size: PoolSize,
+    /// What its machines are like. Its key must not be set: every machine is one of its own.
+    pub order: MachineOrder,
+}
+
+/// A change of a pool that is to be written down.
+#[derive(Debug)]
+pub(crate) enum PoolChange {
+    Set(String, Pool),
+    Removed(String),
+}
+
+#[derive(Debug)]
+pub(super) struct PoolState {
+    pool: Pool,
+    /// Machines could not be made: not before then again.
+    retry_at: Option<Moment>,
+    failures: u32,
+}
+
+impl PoolState {
+    pub(super) const fn new(pool: Pool) -> Self {
+        Self {
+            pool,
+            retry_at: None,
+            failures: 0,
+        }
+    }
+
+    pub(super) const fn retry_at(&self) -> Option<Moment> {
+        self.retry_at
+    }
+}
+
+impl Book {
+    /// Makes or changes a pool.
+    pub(crate) fn set_pool(&mut self, name: String, mut pool: Pool) {
+        pool.order.key = None;
+        let change = PoolChange::Set(name.clone(), pool.clone());
+        self.turn.pools.push(change);
+        self.pools.insert(name.clone(), PoolState::new(pool));
+        self.unplanned.insert(name);
+    }
+
+    /// Gives a pool up. Its machines stay, and age.
+    pub(crate) fn remove_pool(&mut self, name: &str, now: Moment) -> bool {
+        if self.pools.remove(name).is_none() {
+            return false;
+        }
+        self.turn.pools.push(PoolChange::Removed(name.to_owned()));
+        for id in self.members(name) {
+            self.keep_warm(&id, false, now);
+        }
+        true
+    }
+
+    pub(crate) fn pools(&self) -> impl Iterator<Item = (&String, &Pool)> {
+        self.pools.iter().map(|(name, state)| (name, &state.pool))
+    }
+
+    fn members(&self, pool: &str) -> Vec<MachineId> {
+        let entries = self.entries.values().map(|entry| &entry.record);
+        let members = entries.filter(|it| it.pool.as_deref() == Some(pool) && !it.is_gone());
+        members.map(|record| record.id.clone()).collect()
+    }
+
+    /// Takes a machine that runs and has no work out of a pool.
+    pub(crate) fn claim(
+        &mut self,
+        pool: &str,
+        by: &str,
+        now: Moment,
+    ) -> Result<MachineId, ClaimError> {
+        if !self.pools.contains_key(pool) {
+            return Err(ClaimError::Unknown(pool.to_owned()));
+        }
+        let ready = |record: &Record| {
+            record.claimed.is_none()
+                && record.state() == State::Running
+                && record.made().is_some_and(|made| made.life.task().is_none())
+        };
+        let found = self.members(pool).into_iter().find(|id| {
+            let entry = &self.entries[id];
+            ready(&entry.record) && entry.reachable && !entry.load.work().is_busy(now)
+        });
+        let id = found.ok_or_else(|| ClaimError::NoneReady(pool.to_owned()))?;
+        self.change(&id, |record| record.claimed = Some(by.to_owned()));
+        let by = by.to_owned();
+        self.tell(&id, Happened::Claimed { by }, now);
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.load.touch(now);
+            entry.kept_warm = false;
+        }
+        self.settle_machine(&id, now);
+        Ok(id)
+    }
+
+    /// Gives a machine back to its pool.
+    pub(crate) fn release(&mut self, id: &MachineId, now: Moment) -> Result<(), AskError> {
+        let Some(record) = self.record(id) else {
+            return Err(AskError::Unknown(id.clone()));
+        };
+        if record.pool.is_none() {
+            return Err(AskError::NoPool(id.clone()));
+        }
+        if record.claimed.is_none() {
+            return Ok(());
+        }
+        self.change(id, |record| record.claimed = None);
+        self.tell(id, Happened::Released, now);
+        self.settle_machine(id, now);
+        Ok(())
+    }
+
+    /// A machine of a pool could not be made: the next one is not ordered at once.
+    pub(super) fn pool_failed(&mut self, id: &MachineId, now: Moment) {
+        let Some(name) = self.record(id).and_then(|record| record.pool.clone()) else {
+            return;
+        };
+        if let Some(state) = self.pools.get_mut(&name)
+            && state.retry_at.is_none()
+        {
+            state.failures = state.failures.saturating_add(1);
+            state.retry_at = Some(now.after(self.settings.wait_after(state.failures)));
+        }
+    }
+
+    /// A machine of a pool changed: the pool is planned at the end of the turn.
+    pub(super) fn mark_pool_of(&mut self, id: &MachineId) {
+        let Some(record) = self.entries.get(id).map(|entry| &entry.record) else {
+            return;
+        };
+        let Some(name) = &record.pool else {
+            return;
+        };
+        if let Some(state) = self.pools.get_mut(name) {
+            if record.state() == State::Running {
+                state.failures = 0;
+            }
+            self.unplanned.insert(name.clone());
+        }
+    }
+
+    /// Pools that could not make machines try again.
+    pub(super) fn retry_pools(&mut self, now: Moment) {
+        for (name, state) in &mut self.pools {
+            if state.retry_at.is_some_and(|at| at <= now) {
+                state.retry_at = None;
+                self.unplanned.insert(name.clone());
+            }
+        }
+    }
+
+    /// Plans the pools that something happened to. What a plan itself changes it has taken into account.
+    pub(super) fn plan_pools(&mut self, now: Moment) {
+        for name in std::mem::take(&mut self.unplanned) {
+            self.plan_pool(&name, now);
+        }
+        self.unplanned.clear();
+    }
+
+    fn plan_pool(&mut self, name: &str, now: Moment) {
+        let Some(state) = self.pools.get(name) else {
+            return;
+        };
+        let (size, order) = (state.pool.size, state.pool.order.clone());
+        let may_make = state.retry_at.is_none();
+        let ids = self.members(name);
+        let members: Vec<Member<usize>> = ids
+            .iter()
+            .enumerate()
+            .map(|(index, id)| self.member(index, id, now))
+            .collect();
+        let plan = plan(size, &members);
+        for (index, id) in ids.iter().enumerate() {
+            self.keep_warm(id, plan.keep.contains(&index), now);
+        }
+        for index in plan.start {
+            // A member that can be started was planned; one that changed meanwhile is planned anew then.
+            let _ = self.ask(&ids[index], Verb::Start, Reason::Pool, now);
+        }
+        if may_make {
+            for _ in 0..plan.make {
+                if self
+                    .order(order.clone(), Some(name.to_owned()), now)
+                    .is_err()
+                {
+                    let wait = self.settings.wait_after(u32::MAX);
+                    if let Some(state) = self.pools.get_mut(name) {
+                        state.retry_at = Some(now.after(wait));
+                    }
+                    break;
+                }
+            }
+        }
+    }
+
+    fn member(&self, index: usize, id: &MachineId, now: Moment) -> Member<usize> {
+        let entry = &self.entries[id];
+        let source = self.sources.get(&entry.record.order.provider);
+        let task = entry.record.made().and_then(|made| made.life.task());
+        Member {
+            id: index,
+            state: entry.record.state(),
+            task: task.map(|task| task.verb),
+            taken: entry.record.claimed.is_some() || entry.load.work().is_busy(now),
+            supported: source.map_or(VerbSet::NONE, |source| source.verbs),
+        }
+    }
+
+    fn keep_warm(&mut self, id: &MachineId, kept: bool, now: Moment) {
+        let Some(entry) = self.entries.get_mut(id) else {
+            return;
+        };
+        if entry.kept_warm == kept {
+            return;
+        }
+        entry.kept_warm = kept;
+        if !kept {
+            // It counted as needed until now.
+            entry.load.touch(now);
+            self.agenda.set(id, Some(now));
+        }
+    }
+}

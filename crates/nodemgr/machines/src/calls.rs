@@ -1,0 +1,115 @@
+//! Calls to providers, each with a deadline.
+
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_lifecycle::{Reason, State, Verb};
+use muster_provider::{
+    Described, FailureClass, MachineId, ManagerId, Owned, Provider, ProviderError, ProviderId,
+};
+use muster_telemetry::ErrorChain;
+
+use crate::book::{Book, Call, CallFailure, Look};
+use crate::fault::hit_answered;
+use muster_lifecycle::Moment;
+
+/// What a call came to.
+#[derive(Debug)]
+pub(crate) enum Answered {
+    Provisioned(MachineId, Result<Described, CallFailure>),
+    Searched(MachineId, Result<Option<Described>, CallFailure>),
+    Acted(MachineId, Verb, Result<State, CallFailure>),
+    Described(MachineId, Result<Option<Described>, CallFailure>),
+    Stray(Owned, Reason, Result<State, CallFailure>),
+    Listed(ProviderId, Look, Result<Vec<Described>, CallFailure>),
+}
+
+impl Answered {
+    /// Tells the book.
+    pub(crate) fn apply(self, book: &mut Book, now: Moment) {
+        match self {
+            Self::Provisioned(id, result) => book.provisioned(&id, result, now),
+            Self::Searched(id, result) => book.searched(&id, result, now),
+            Self::Acted(id, verb, result) => book.acted(&id, verb, result, now),
+            Self::Described(id, result) => book.described(&id, result, now),
+            Self::Stray(owned, reason, result) => book.stray_destroyed(&owned, reason, result, now),
+            Self::Listed(provider, look, result) => book.listed(provider, look, result, now),
+        }
+    }
+}
+
+fn failure(error: &ProviderError) -> CallFailure {
+    let operation = error.operation.to_string();
+    tracing::warn!(error = %ErrorChain(error), "a provider failed");
+    let mut text = error.to_string();
+    if let Some(source) = error.source() {
+        text = format!("{text}: {}", ErrorChain(source));
+    }
+    CallFailure {
+        operation,
+        class: error.class,
+        text,
+    }
+}
+
+/// Waits for an answer as long as it is worth.
+async fn in_time<T>(
+    longest: Duration,
+    operation: &str,
+    call: impl Future<Output = Result<T, ProviderError>>,
+) -> Result<T, CallFailure> {
+    match tokio::time::timeout(longest, call).await {
+        Ok(answer) => answer.map_err(|error| failure(&error)),
+        Err(_) => Err(CallFailure {
+            operation: operation.to_owned(),
+            class: FailureClass::Retryable,
+            text: format!("there was no answer within {longest:?}"),
+        }),
+    }
+}
+
+/// Makes one call.
+pub(crate) async fn call(
+    provider: Arc<dyn Provider>,
+    manager: ManagerId,
+    call: Call,
+    longest: Duration,
+) -> Answered {
+    let answered = match &call {
+        Call::Provision(id, order) => {
+            let made = in_time(longest, "make", provider.provision(order)).await;
+            Answered::Provisioned(id.clone(), made)
+        }
+        Call::Find(id, token) => {
+            let listed = in_time(longest, "list", provider.list(&manager)).await;
+            let found = listed.map(|all| {
+                let mut all = all.into_iter();
+                all.find(|it| it.mark.machine == *id && it.mark.token == *token)
+            });
+            Answered::Searched(id.clone(), found)
+        }
+        Call::Act(id, owned, verb) => {
+            let acted = in_time(longest, verb.as_str(), provider.act(owned, *verb)).await;
+            Answered::Acted(id.clone(), *verb, acted)
+        }
+        Call::Destroy(id, owned) => {
+            let gone = in_time(longest, "destroy", provider.destroy(owned)).await;
+            Answered::Acted(id.clone(), Verb::Terminate, gone)
+        }
+        Call::Describe(id, owned) => {
+            let described = in_time(longest, "describe", provider.describe(owned)).await;
+            Answered::Described(id.clone(), described)
+        }
+        Call::DestroyStray(owned, reason) => {
+            let gone = in_time(longest, "destroy", provider.destroy(owned)).await;
+            Answered::Stray(owned.clone(), *reason, gone)
+        }
+        Call::List(look) => {
+            let listed = in_time(longest, "list", provider.list(&manager)).await;
+            Answered::Listed(provider.profile().id, *look, listed)
+        }
+    };
+    hit_answered(&call);
+    answered
+}

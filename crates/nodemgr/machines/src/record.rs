@@ -1,0 +1,195 @@
+//! What is kept about a machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use muster_lifecycle::timers::Timers;
+use muster_lifecycle::{Lifecycle, Moment, Reason, State};
+use muster_provider::{
+    Capability, ClientToken, Described, MachineId, MachineSpec, ManagerId, Mark, Order, Owned,
+    ProviderId, Purchase, ResourceId,
+};
+use serde::{Deserialize, Serialize};
+
+/// A machine that somebody wants.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MachineOrder {
+    /// Who makes it.
+    pub provider: ProviderId,
+    /// The template it comes from, for people.
+    pub template: String,
+    /// What it is like.
+    pub spec: MachineSpec,
+    /// How it is paid for.
+    #[serde(default)]
+    pub purchase: Purchase,
+    /// What its owner says about it.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// When it is put away.
+    #[serde(default)]
+    pub timers: Timers,
+    /// Ordering again with the same key gives the machine that was ordered first. For whoever may crash between his order
+    /// and writing down what he got.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// A machine, from the order to its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Our name of it.
+    pub id: MachineId,
+    /// What makes its order idempotent.
+    pub token: ClientToken,
+    /// What was ordered.
+    pub order: MachineOrder,
+    /// When.
+    pub ordered: Moment,
+    /// The pool it was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// Who took it from its pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<String>,
+    /// How far it is.
+    pub phase: Phase,
+}
+
+/// How far a machine is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// The provider is to make it, and may have been asked.
+    Ordered,
+    /// It is not wanted any more, and nobody knows whether the provider has made it.
+    Cancelled {
+        /// Since when.
+        since: Moment,
+        /// Why.
+        reason: Reason,
+        /// What the provider said last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<String>,
+    },
+    /// It exists.
+    Made(Made),
+    /// It does not exist any more, or never did.
+    Gone {
+        /// Since when.
+        since: Moment,
+        /// Why.
+        reason: Reason,
+        /// What the provider said, if it could not make it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<String>,
+    },
+}
+
+/// A machine that exists.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    /// The provider's name of it.
+    pub resource: ResourceId,
+    /// When it was made.
+    pub at: Moment,
+    /// Where it is in its life.
+    pub life: Lifecycle,
+    /// Whether the provider may take it back.
+    #[serde(default)]
+    pub spot: bool,
+    /// Where it is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// How it can be used.
+    #[serde(default)]
+    pub access: BTreeSet<Capability>,
+    /// What else the provider tells.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<String, String>,
+}
+
+impl Made {
+    pub(crate) fn new(described: Described, now: Moment) -> Self {
+        Self {
+            resource: described.resource,
+            at: now,
+            life: Lifecycle::new(described.state, now),
+            spot: described.spot,
+            address: described.address,
+            access: described.access,
+            details: described.details,
+        }
+    }
+}
+
+impl Record {
+    /// Where it is: pending from its order on.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match &self.phase {
+            Phase::Ordered => State::Pending,
+            Phase::Cancelled { .. } => State::ShuttingDown,
+            Phase::Made(made) => made.life.state(),
+            Phase::Gone { .. } => State::Terminated,
+        }
+    }
+
+    /// What is known of it while it exists.
+    #[must_use]
+    pub fn made(&self) -> Option<&Made> {
+        match &self.phase {
+            Phase::Made(made) => Some(made),
+            _ => None,
+        }
+    }
+
+    /// Why it is gone, or is to go, if it is.
+    #[must_use]
+    pub fn end(&self) -> Option<Reason> {
+        match &self.phase {
+            Phase::Gone { reason, .. } | Phase::Cancelled { reason, .. } => Some(*reason),
+            _ => None,
+        }
+    }
+
+    /// What its provider said when it could not make it.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        match &self.phase {
+            Phase::Gone { failure, .. } | Phase::Cancelled { failure, .. } => failure.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The mark it bears at its provider.
+    #[must_use]
+    pub fn mark(&self, manager: &ManagerId) -> Mark {
+        Mark {
+            manager: manager.clone(),
+            machine: self.id.clone(),
+            token: self.token.clone(),
+        }
+    }
+
+    /// The machine as its provider knows it, for executors and providers.
+    #[must_use]
+    pub fn owned(&self, manager: &ManagerId) -> Option<Owned> {
+        Some(Owned {
+            resource: self.made()?.resource.clone(),
+            mark: self.mark(manager),
+        })
+    }
+
+    pub(crate) fn provider_order(&self, manager: &ManagerId) -> Order {
+        Order {
+            spec: self.order.spec.clone(),
+            mark: self.mark(manager),
+            purchase: self.order.purchase.clone(),
+        }
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.phase, Phase::Gone { .. })
+    }
+}
