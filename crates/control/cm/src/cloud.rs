@@ -243,6 +243,7 @@ impl CloudPart {
             monitoring_kept_after: KEPT_AFTER.min(config.monitoring_period),
             alerts_period: config.alerts_period,
             kept_bytes: config.kept_bytes,
+            discovery_host: config.discovery_host,
             ..Settings::new(config.discovery_url.clone())
         };
         let started = CloudLink::start(settings, store).await?;
@@ -367,6 +368,6 @@ pub(crate) fn signatures(trust: &Trust) -> SignaturePolicy {
     });
     SignaturePolicy {
         roots: roots.iter().map(|it| it.to_vec()).collect(),
-        accept_unsigned: false,
+        ..SignaturePolicy::default()
     }
 }

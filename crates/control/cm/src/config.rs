@@ -33,7 +33,7 @@ pub struct RawConfig {
     pub iam_protected_server_url: String,
     /// The authorities whose certificates are trusted, in PEM.
     pub ca_cert: PathBuf,
-    /// Revocation lists of these authorities.
+    /// Revocation lists of these authorities, for connections and for signatures of items. OCSP is not spoken.
     pub cert_revocation_lists: Vec<PathBuf>,
     /// The certificate type that this daemon serves with.
     pub cert_storage: String,
@@ -64,9 +64,10 @@ pub struct RawConfig {
     pub image_manager: RawImageManager,
     /// Joining what the identity manager and nodes say.
     pub node_info_provider: RawNodeInfoProvider,
-    /// Where the cloud says which server is responsible; without it there is no cloud.
+    /// Where the cloud says which server is responsible; without it there is no cloud. A certificate that names its cloud has
+    /// the last word about the host.
     pub service_discovery_url: String,
-    /// The host to ask instead; the path stays.
+    /// The host to ask instead, whatever the certificate says; the path stays.
     pub override_service_discovery_url: String,
     /// Which system this is, where no identity manager says so.
     pub system_id: String,

@@ -343,6 +343,9 @@ async fn open_items(
     settings.maintenance_period = config.item_check_period;
     settings.plain_http = matches!(config.trust, Trust::Insecure(_));
     settings.signatures = cloud::signatures(&config.trust);
+    if let Trust::Iam(iam) = &config.trust {
+        settings.revocation_list_files.clone_from(&iam.crls);
+    }
     let items = Items::open(settings, store.clone(), desk.map(CloudDesk::for_items)).await;
     let items = items.map_err(StartError::Items)?;
     let kept = items.clone();

@@ -2,8 +2,8 @@
 
 use muster_api::domain::{AosCode, AosError, CertType, NodeId};
 use muster_cloud::message::incoming::{
-    FinishProvisioningRequest, IssuedCertificate, IssuedUnitCertificates, NodeSecret,
-    RenewCertificates, StartProvisioningRequest,
+    DeprovisioningRequest, FinishProvisioningRequest, IssuedCertificate, IssuedUnitCertificates,
+    NodeSecret, RenewCertificates, StartProvisioningRequest,
 };
 use muster_cloud::message::outgoing::{
     CertificateRequest, InstallUnitCertificatesConfirmation, InstalledCertificate,
@@ -12,12 +12,12 @@ use muster_cloud::message::outgoing::{
 use muster_cloud::message::{
     self, DeprovisioningResponse, FinishProvisioningResponse, Identity, Incoming, Outgoing,
 };
-use muster_cloud::{CloudLink, Delivery};
+use muster_cloud::{CloudLink, Delivery, KeepError};
 use muster_iamclient::IamClient;
 use muster_telemetry::ErrorChain;
 
-use super::convert;
-use crate::identity::{LateIdentity, arrival};
+use super::{complaint, convert};
+use crate::identity::LateIdentity;
 
 /// Acts on one message. It is acknowledged when the answer is kept.
 #[derive(Debug)]
@@ -27,6 +27,18 @@ pub(super) struct Certificates {
 }
 
 type Done<T> = Result<T, AosError>;
+
+/// What the cloud is told in the end.
+enum Told {
+    Answer(Outgoing),
+    /// Certificates that are wanted, and what went wrong with others, for which there is no answer.
+    Wanted(IssueUnitCertificates, Vec<String>),
+    Nothing,
+}
+
+fn answer(answer: impl Into<Outgoing>) -> Told {
+    Told::Answer(answer.into())
+}
 
 fn failed(error: &(dyn std::error::Error + 'static)) -> AosError {
     AosError::new(AosCode::Failed, ErrorChain(error).to_string())
@@ -44,48 +56,87 @@ fn cert_type(text: &str) -> Done<CertType> {
     })
 }
 
+/// Whoever makes keys and brings certificates. A link with TLS is there only after it; without TLS there is nobody.
+struct Authority {
+    iam: Done<IamClient>,
+    main: String,
+}
+
+impl Authority {
+    fn of(identity: &LateIdentity) -> Self {
+        match &*identity.borrow() {
+            Some(known) => Self {
+                iam: Ok(known.iam.clone()),
+                main: known.main_node.to_string(),
+            },
+            None => {
+                let text = "this Unit runs without an identity manager";
+                Self {
+                    iam: Err(AosError::new(AosCode::NotSupported, text)),
+                    main: String::new(),
+                }
+            }
+        }
+    }
+
+    fn iam(&self) -> Done<&IamClient> {
+        self.iam.as_ref().map_err(Clone::clone)
+    }
+}
+
 impl Certificates {
     pub(super) async fn act(self, message: Incoming, delivery: Delivery) {
-        let identity = arrival(self.identity.clone()).await;
-        let (iam, main) = (&identity.iam, &identity.main_node);
-        let answer: Option<Outgoing> = match message {
-            Incoming::StartProvisioning(request) => Some(start(iam, request).await.into()),
+        let authority = Authority::of(&self.identity);
+        let told = match message {
+            Incoming::StartProvisioning(request) => answer(authority.start(request).await),
             Incoming::FinishProvisioning(request) => {
                 let node = request.node.clone();
-                let done = finish(iam, request).await;
-                Some(FinishProvisioningResponse(response(node, done)).into())
+                let done = authority.finish(request).await;
+                answer(FinishProvisioningResponse(response(node, done)))
             }
             Incoming::Deprovisioning(request) => {
-                let done = async {
-                    let node = node_id(&request.node)?;
-                    let done = iam.deprovision(&node, request.password.expose()).await;
-                    done.map_err(|error| failed(&error))
-                };
-                let done = done.await;
-                Some(DeprovisioningResponse(response(request.node, done)).into())
+                let node = request.node.clone();
+                let done = authority.deprovision(request).await;
+                answer(DeprovisioningResponse(response(node, done)))
             }
-            Incoming::RenewCertificates(request) => Some(renew(iam, request).await.into()),
-            Incoming::IssuedUnitCertificates(issued) => {
-                Some(install(iam, main, issued).await.into())
-            }
+            Incoming::RenewCertificates(request) => authority.renew(request).await,
+            Incoming::IssuedUnitCertificates(issued) => answer(authority.install(issued).await),
             other => {
                 let message_type = other.message_type();
                 tracing::warn!(message_type, "nobody acts on this message of the cloud");
-                None
+                Told::Nothing
             }
         };
-        if let Some(answer) = answer {
-            let kept = self
-                .link
-                .send(answer, delivery.correlation.as_deref())
-                .await;
-            if let Err(error) = kept {
-                // The cloud sends it again, because it is not acknowledged.
-                tracing::warn!(error = %ErrorChain(&error), "an answer to the cloud is not kept");
-                return;
-            }
+        let correlation = delivery.correlation.as_deref();
+        if let Err(error) = self.tell(&authority.main, told, correlation).await {
+            // The cloud sends it again, because it is not acknowledged.
+            tracing::warn!(error = %ErrorChain(&error), "an answer to the cloud is not kept");
+            return;
         }
         delivery.accept();
+    }
+
+    async fn tell(
+        &self,
+        main: &str,
+        told: Told,
+        correlation: Option<&str>,
+    ) -> Result<(), KeepError> {
+        match told {
+            Told::Nothing => Ok(()),
+            Told::Answer(answer) => self.link.send(answer, correlation).await,
+            Told::Wanted(wanted, failures) => {
+                let alerts = failures.into_iter().map(|it| complaint(main, it));
+                let alerts: Vec<_> = alerts.collect();
+                if !alerts.is_empty() {
+                    self.link.alerts(&alerts).await?;
+                }
+                match wanted.requests.is_empty() {
+                    true => Ok(()),
+                    false => self.link.send(wanted, correlation).await,
+                }
+            }
+        }
     }
 }
 
@@ -96,114 +147,122 @@ fn response(node: Identity, done: Done<()>) -> NodeResponse {
     }
 }
 
-async fn start(iam: &IamClient, request: StartProvisioningRequest) -> StartProvisioningResponse {
-    let password = request.password.expose();
-    let made = async {
-        let node = node_id(&request.node)?;
-        let started = iam.start_provisioning(&node, password).await;
-        started.map_err(|error| failed(&error))?;
-        let types = iam.cert_types(&node).await;
-        let mut csrs = Vec::new();
-        for kind in types.map_err(|error| failed(&error))? {
-            let csr = iam.create_key(&node, &kind, "", password).await;
-            csrs.push(NodeCsr {
-                kind: kind.to_string(),
-                csr: csr.map_err(|error| failed(&error))?,
-            });
-        }
-        Ok(csrs)
-    };
-    let made: Done<Vec<NodeCsr>> = made.await;
-    let (csrs, error) = match made {
-        Ok(csrs) => (csrs, None),
-        Err(error) => (Vec::new(), Some(error)),
-    };
-    StartProvisioningResponse {
-        node: request.node,
-        csrs,
-        error_info: error.as_ref().map(convert::error),
-    }
-}
-
-async fn finish(iam: &IamClient, request: FinishProvisioningRequest) -> Done<()> {
-    let node = node_id(&request.node)?;
-    for certificate in &request.certificates {
-        let kind = cert_type(&certificate.kind)?;
-        let applied = iam.apply_cert(&node, &kind, &certificate.chain).await;
-        applied.map_err(|error| failed(&error))?;
-    }
-    let done = iam
-        .finish_provisioning(&node, request.password.expose())
-        .await;
-    done.map_err(|error| failed(&error))
-}
-
-/// New keys for certificates that end. What fails is logged; the cloud asks again for what it does not get.
-async fn renew(iam: &IamClient, request: RenewCertificates) -> IssueUnitCertificates {
-    let secrets = &request.unit_secrets.nodes;
-    let mut requests = Vec::new();
-    for certificate in request.certificates {
-        let named = |it: &&NodeSecret| it.node.name() == certificate.node.name();
-        let secret = secrets.iter().find(named);
-        let password = secret.map_or("", |it| it.secret.expose());
+impl Authority {
+    async fn start(&self, request: StartProvisioningRequest) -> StartProvisioningResponse {
+        let password = request.password.expose();
         let made = async {
-            let node = node_id(&certificate.node)?;
-            let kind = cert_type(certificate.kind.as_str())?;
-            let csr = iam.create_key(&node, &kind, "", password).await;
-            csr.map_err(|error| failed(&error))
+            let (iam, node) = (self.iam()?, node_id(&request.node)?);
+            let started = iam.start_provisioning(&node, password).await;
+            started.map_err(|error| failed(&error))?;
+            let types = iam.cert_types(&node).await;
+            let mut csrs = Vec::new();
+            for kind in types.map_err(|error| failed(&error))? {
+                let csr = iam.create_key(&node, &kind, "", password).await;
+                csrs.push(NodeCsr {
+                    kind: kind.to_string(),
+                    csr: csr.map_err(|error| failed(&error))?,
+                });
+            }
+            Ok(csrs)
         };
-        match made.await {
-            Ok(csr) => requests.push(CertificateRequest {
-                kind: certificate.kind,
-                node: certificate.node,
-                csr,
-            }),
-            Err(error) => {
-                let (node, kind) = (certificate.node.name(), certificate.kind.as_str());
-                tracing::error!(node, kind, %error, "a key for a new certificate is not made");
+        let made: Done<Vec<NodeCsr>> = made.await;
+        let (csrs, error) = match made {
+            Ok(csrs) => (csrs, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        StartProvisioningResponse {
+            node: request.node,
+            csrs,
+            error_info: error.as_ref().map(convert::error),
+        }
+    }
+
+    async fn finish(&self, request: FinishProvisioningRequest) -> Done<()> {
+        let (iam, node) = (self.iam()?, node_id(&request.node)?);
+        for certificate in &request.certificates {
+            let kind = cert_type(&certificate.kind)?;
+            let applied = iam.apply_cert(&node, &kind, &certificate.chain).await;
+            applied.map_err(|error| failed(&error))?;
+        }
+        let password = request.password.expose();
+        let done = iam.finish_provisioning(&node, password).await;
+        done.map_err(|error| failed(&error))
+    }
+
+    async fn deprovision(&self, request: DeprovisioningRequest) -> Done<()> {
+        let (iam, node) = (self.iam()?, node_id(&request.node)?);
+        let done = iam.deprovision(&node, request.password.expose()).await;
+        done.map_err(|error| failed(&error))
+    }
+
+    /// New keys for certificates that end. The cloud asks again for what it does not get.
+    async fn renew(&self, request: RenewCertificates) -> Told {
+        let secrets = &request.unit_secrets.nodes;
+        let mut requests = Vec::new();
+        let mut failures = Vec::new();
+        for certificate in request.certificates {
+            let named = |it: &&NodeSecret| it.node.name() == certificate.node.name();
+            let secret = secrets.iter().find(named);
+            let password = secret.map_or("", |it| it.secret.expose());
+            let made = async {
+                let (iam, node) = (self.iam()?, node_id(&certificate.node)?);
+                let kind = cert_type(certificate.kind.as_str())?;
+                let csr = iam.create_key(&node, &kind, "", password).await;
+                csr.map_err(|error| failed(&error))
+            };
+            match made.await {
+                Ok(csr) => requests.push(CertificateRequest {
+                    kind: certificate.kind,
+                    node: certificate.node,
+                    csr,
+                }),
+                Err(error) => {
+                    let node = certificate.node.name().unwrap_or_default();
+                    let kind = certificate.kind.as_str();
+                    tracing::error!(node, kind, %error, "a key for a new certificate is not made");
+                    failures.push(format!(
+                        "no key for a new {kind} certificate of node {node}: {error}"
+                    ));
+                }
             }
         }
+        Told::Wanted(IssueUnitCertificates { requests }, failures)
     }
-    IssueUnitCertificates { requests }
+
+    async fn install(&self, issued: IssuedUnitCertificates) -> InstallUnitCertificatesConfirmation {
+        let mut certificates = Vec::new();
+        for certificate in sorted(&self.main, issued.certificates) {
+            let applied = async {
+                let (iam, node) = (self.iam()?, node_id(&certificate.node)?);
+                let kind = cert_type(certificate.kind.as_str())?;
+                let chain = &certificate.certificate_chain;
+                let applied = iam.apply_cert(&node, &kind, chain).await;
+                applied.map_err(|error| failed(&error))
+            };
+            let (serial, error) = match applied.await {
+                Ok(info) => (hex::encode(&info.serial), None),
+                Err(error) => (String::new(), Some(error)),
+            };
+            certificates.push(InstalledCertificate {
+                kind: certificate.kind,
+                node: certificate.node,
+                serial,
+                error_info: error.as_ref().map(convert::error),
+            });
+        }
+        InstallUnitCertificatesConfirmation { certificates }
+    }
 }
 
 /// Secondary nodes first, by name, and each node's own identity manager last; so that whoever is cut off by its new
 /// certificate has done its part.
-fn sorted(main: &NodeId, mut issued: Vec<IssuedCertificate>) -> Vec<IssuedCertificate> {
+fn sorted(main: &str, mut issued: Vec<IssuedCertificate>) -> Vec<IssuedCertificate> {
     issued.sort_by_key(|it| {
         let name = it.node.name().unwrap_or_default().to_owned();
         let is_iam = it.kind == message::CertType::Iam;
-        (name == main.as_str(), name, is_iam)
+        (name == main, name, is_iam)
     });
     issued
-}
-
-async fn install(
-    iam: &IamClient,
-    main: &NodeId,
-    issued: IssuedUnitCertificates,
-) -> InstallUnitCertificatesConfirmation {
-    let mut certificates = Vec::new();
-    for certificate in sorted(main, issued.certificates) {
-        let applied = async {
-            let node = node_id(&certificate.node)?;
-            let kind = cert_type(certificate.kind.as_str())?;
-            let chain = &certificate.certificate_chain;
-            let applied = iam.apply_cert(&node, &kind, chain).await;
-            applied.map_err(|error| failed(&error))
-        };
-        let (serial, error) = match applied.await {
-            Ok(info) => (hex::encode(&info.serial), None),
-            Err(error) => (String::new(), Some(error)),
-        };
-        certificates.push(InstalledCertificate {
-            kind: certificate.kind,
-            node: certificate.node,
-            serial,
-            error_info: error.as_ref().map(convert::error),
-        });
-    }
-    InstallUnitCertificatesConfirmation { certificates }
 }
 
 #[cfg(test)]
@@ -227,8 +286,7 @@ mod tests {
             certificate("a", Kind::Iam),
             certificate("a", Kind::Online),
         ];
-        let main = NodeId::new("main").expect("an id");
-        let order: Vec<(String, Kind)> = sorted(&main, issued)
+        let order: Vec<(String, Kind)> = sorted("main", issued)
             .into_iter()
             .map(|it| (it.node.name().expect("a name").to_owned(), it.kind))
             .collect();

@@ -38,12 +38,12 @@ pub(super) async fn load(store: &Store) -> Result<OverrideEnvVars, StoreError> {
     Ok(read.unwrap_or_default())
 }
 
-/// When the next variable ends.
-pub(super) fn next_end(env: &OverrideEnvVars, now: Timestamp) -> Option<Timestamp> {
+/// When the first variable ends that has not ended `before`.
+pub(super) fn next_end(env: &OverrideEnvVars, before: Timestamp) -> Option<Timestamp> {
     let variables = env.items.iter().flat_map(|it| &it.variables);
     variables
         .filter_map(|it| it.ttl)
-        .filter(|it| *it > now)
+        .filter(|it| *it > before)
         .min()
 }
 

@@ -54,9 +54,11 @@ impl Inbound {
     /// Until the link ends.
     pub(super) async fn run(self, mut deliveries: mpsc::Receiver<Delivery>) {
         let mut beside = JoinSet::new();
-        let mut variables = env::load(&self.store).await.unwrap_or_default();
+        let mut variables = self.variables().await;
+        // Variables that have ended while nobody was there are not taken back yet.
+        let mut in_force_since = Timestamp::UNIX_EPOCH;
         loop {
-            let end = env::next_end(&variables, Timestamp::now());
+            let end = env::next_end(&variables, in_force_since);
             let until_end = end.map_or(LONGEST_SLEEP, |it| {
                 let left = it.duration_since(Timestamp::now());
                 left.try_into().unwrap_or_default()
@@ -69,12 +71,23 @@ impl Inbound {
                 },
                 Some(_) = beside.join_next() => {}
                 () = tokio::time::sleep(until_end.min(LONGEST_SLEEP)), if has_end => {
-                    if end.is_some_and(|it| it <= Timestamp::now()) {
+                    let now = Timestamp::now();
+                    if end.is_some_and(|it| it <= now) {
                         self.apply_variables(&variables).await;
+                        in_force_since = now;
                     }
                 }
             }
         }
+    }
+
+    async fn variables(&self) -> OverrideEnvVars {
+        let kept = env::load(&self.store).await;
+        kept.unwrap_or_else(|error| {
+            let error = ErrorChain(&error);
+            tracing::error!(%error, "variables of the cloud cannot be read; they are not in force");
+            OverrideEnvVars::default()
+        })
     }
 
     async fn act(

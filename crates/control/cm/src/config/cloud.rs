@@ -3,6 +3,7 @@
 use std::time::Duration as Time;
 
 use http::Uri;
+use muster_cloud::DiscoveryHost;
 use muster_config::{Duration, Problems};
 use serde::Deserialize;
 
@@ -27,6 +28,8 @@ pub struct RawAlerts {
 pub struct CloudConfig {
     /// Where it says which server is responsible.
     pub discovery_url: Uri,
+    /// Whether a certificate may name another host for that.
+    pub discovery_host: DiscoveryHost,
     /// Which system this is, where no identity manager says so.
     pub system_id: String,
     /// What is kept while it is away, in bytes.
@@ -63,9 +66,15 @@ pub(super) fn cloud(
         "" => super::host_name(),
         given => given.to_owned(),
     };
-    let discovery_url = muster_cloud::discovery_url(&configured?, instead?.as_ref());
+    let (configured, instead) = (configured?, instead?);
+    let discovery_url = muster_cloud::discovery_url(&configured, instead.as_ref());
+    let discovery_host = match instead {
+        Some(_) => DiscoveryHost::Configuration,
+        None => DiscoveryHost::Certificate,
+    };
     Some(Some(CloudConfig {
         discovery_url,
+        discovery_host,
         system_id,
         kept_bytes: raw.cloud_buffer_size.map_or(KEPT, |it| it.bytes()),
         unit_status_period: or(raw.unit_status_send_timeout, 10),
