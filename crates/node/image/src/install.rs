@@ -272,7 +272,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 impl Inner {
-    fn read_blob(&self, digest: &Digest) -> Result<Vec<u8>, InstallError> {
+    pub(crate) fn read_blob(&self, digest: &Digest) -> Result<Vec<u8>, InstallError> {
         let path = self.folders.blob(digest);
         let read = fs::read(&path).on_disk("read", &path);
         read.map_err(|source| InstallError::Disk {
@@ -308,41 +308,14 @@ impl Inner {
     }
 
     /// Reads an image's configurations, and compares them with its manifest.
-    pub(crate) fn read_configs(
+    fn read_configs(
         &self,
         manifest_digest: Digest,
         manifest: Manifest,
     ) -> Result<Image, InstallError> {
         let limits = &self.settings.documents;
-        let wrong = |digest| {
-            move |source| InstallError::Document {
-                digest,
-                source: Box::new(source),
-            }
-        };
-        let config = manifest.config.digest;
-        let image_config = ImageConfig::read(&self.read_blob(&config)?, limits);
-        let image_config = image_config.map_err(wrong(config))?;
-        let item_config = match &manifest.item_config {
-            Some(item) => ItemConfig::read(&self.read_blob(&item.digest)?, limits)
-                .map_err(wrong(item.digest))?,
-            None => ItemConfig::default(),
-        };
-        let is_unpacked = |layer: &&Descriptor| matches!(layer.media_type, MediaType::Layer(_));
-        let layers = manifest.layers.iter().filter(is_unpacked).count();
-        let diff_ids = image_config.diff_ids.len();
-        if diff_ids > 0 && diff_ids != layers {
-            return Err(InstallError::LayerCount {
-                digest: manifest_digest,
-                layers,
-                diff_ids,
-            });
-        }
-        Ok(Image {
-            manifest_digest,
-            manifest,
-            image_config,
-            item_config,
+        read_configs(manifest_digest, manifest, limits, &|digest| {
+            self.read_blob(digest)
         })
     }
 
@@ -393,4 +366,42 @@ impl Inner {
         let image = self.read_image(record.manifest, *manifest)?;
         Ok(Some(self.present(digest, image)))
     }
+}
+
+/// Reads an image's configurations by `read`, and compares them with its manifest.
+pub(crate) fn read_configs(
+    manifest_digest: Digest,
+    manifest: Manifest,
+    limits: &muster_item::Limits,
+    read: &dyn Fn(&Digest) -> Result<Vec<u8>, InstallError>,
+) -> Result<Image, InstallError> {
+    let wrong = |digest| {
+        move |source| InstallError::Document {
+            digest,
+            source: Box::new(source),
+        }
+    };
+    let config = manifest.config.digest;
+    let image_config = ImageConfig::read(&read(&config)?, limits);
+    let image_config = image_config.map_err(wrong(config))?;
+    let item_config = match &manifest.item_config {
+        Some(item) => ItemConfig::read(&read(&item.digest)?, limits).map_err(wrong(item.digest))?,
+        None => ItemConfig::default(),
+    };
+    let is_unpacked = |layer: &&Descriptor| matches!(layer.media_type, MediaType::Layer(_));
+    let layers = manifest.layers.iter().filter(is_unpacked).count();
+    let diff_ids = image_config.diff_ids.len();
+    if diff_ids > 0 && diff_ids != layers {
+        return Err(InstallError::LayerCount {
+            digest: manifest_digest,
+            layers,
+            diff_ids,
+        });
+    }
+    Ok(Image {
+        manifest_digest,
+        manifest,
+        image_config,
+        item_config,
+    })
 }

@@ -5,7 +5,7 @@
 //! * [`ImageStore::install`] makes an item present, by the digest of its manifest or index, from a [`BlobSource`];
 //!   [`ImageStore::installed`] finds one that is, without asking anybody.
 //! * [`ImageStore::mirror`] makes everything of an item present as blobs, for all platforms and without unpacking: what a
-//!   controller hands on to nodes; [`ImageStore::mirrored`] reads one that is.
+//!   controller hands on to nodes; [`ImageStore::mirrored`] reads one that is, [`ImageStore::inspect`] looks at one that is not.
 //! * Sources: [`UrlSource`] (URLs that a controller gives: `https`, `http`, `file`), [`LayoutSource`] (an OCI image layout, as a
 //!   folder or a tar archive), and with the feature `registry` `RegistrySource`.
 //! * [`ImageStore::keep`] says what is wanted, [`ImageStore::collect`] removes what is not, [`ImageStore::keep_checked`] looks for
@@ -83,6 +83,7 @@ mod fault;
 mod fetch;
 mod folders;
 mod hash;
+mod inspect;
 mod install;
 mod intake;
 mod inventory;

@@ -10,7 +10,7 @@ use muster_item::{Descriptor, Document, ImageConfig, ItemConfig, Manifest, Media
 use tokio::sync::watch;
 
 use crate::error::InstallError;
-use crate::install::{Job, blocking};
+use crate::install::{Job, blocking, read_configs};
 use crate::inventory::ItemRecord;
 use crate::ledger::Pins;
 use crate::progress::{Meter, Progress};
@@ -50,7 +50,7 @@ pub enum MirrorState {
 
 /// What an item refers to, as far as its documents have been read.
 #[derive(Debug)]
-struct Content {
+pub(crate) struct Content {
     digest: Digest,
     /// Documents to be read.
     open: VecDeque<Digest>,
@@ -63,7 +63,7 @@ struct Content {
 }
 
 impl Content {
-    fn of(digest: Digest) -> Self {
+    pub(crate) fn of(digest: Digest) -> Self {
         Self {
             digest,
             open: VecDeque::from([digest]),
@@ -74,8 +74,22 @@ impl Content {
         }
     }
 
+    /// The next document to be read, with its size where one is known.
+    pub(crate) fn next_document(&mut self) -> Option<(Digest, Option<u64>)> {
+        let next = self.open.pop_front()?;
+        Some((next, self.blobs.get(&next).copied().flatten()))
+    }
+
+    /// Configurations of all manifests that were read, with their sizes.
+    pub(crate) fn configs(&self) -> Vec<(Digest, u64)> {
+        let manifests = self.manifests.iter();
+        let configs = manifests
+            .flat_map(|(_, _, manifest)| [Some(&manifest.config), manifest.item_config.as_ref()]);
+        configs.flatten().map(|it| (it.digest, it.size)).collect()
+    }
+
     /// Takes note of a document.
-    fn take(&mut self, digest: Digest, document: Document) -> Result<(), InstallError> {
+    pub(crate) fn take(&mut self, digest: Digest, document: Document) -> Result<(), InstallError> {
         match document {
             Document::Index(index) => {
                 for entry in index.manifests {
@@ -152,9 +166,8 @@ impl ImageStore {
             pins: Pins::new(&self.inner.ledger),
         };
         let mut content = Content::of(digest);
-        while let Some(next) = content.open.pop_front() {
+        while let Some((next, size)) = content.next_document() {
             job.pins.add(next);
-            let size = content.blobs.get(&next).copied().flatten();
             self.fetch_blob(&job, next, size).await?;
             let store = self.clone();
             let document = blocking(next, move || store.inner.read_document(&next)).await?;
@@ -195,7 +208,7 @@ impl ImageStore {
         let store = self.clone();
         let read = move || {
             let mut content = Content::of(digest);
-            while let Some(next) = content.open.pop_front() {
+            while let Some((next, _)) = content.next_document() {
                 content.take(next, store.inner.read_document(&next)?)?;
             }
             store.inner.images_of(content).map(Some)
@@ -235,23 +248,34 @@ impl ImageStore {
 
 impl Inner {
     fn images_of(&self, content: Content) -> Result<Vec<MirroredImage>, InstallError> {
-        if content.manifests.is_empty() {
-            let digest = content.digest;
-            return Err(InstallError::NoImage { digest });
-        }
-        let manifests = content.manifests.into_iter();
-        let image = |(digest, platform, manifest): (_, Option<Platform>, _)| {
-            let image = self.read_configs(digest, manifest)?;
-            Ok(MirroredImage {
-                manifest_digest: digest,
-                platform: platform.or_else(|| image.image_config.platform.clone()),
-                manifest: image.manifest,
-                image_config: image.image_config,
-                item_config: image.item_config,
-            })
-        };
-        manifests.map(image).collect()
+        images_of(content, &self.settings.documents, |digest| {
+            self.read_blob(digest)
+        })
     }
+}
+
+/// The images that documents lead to; configurations come by `read`.
+pub(crate) fn images_of(
+    content: Content,
+    limits: &muster_item::Limits,
+    read: impl Fn(&Digest) -> Result<Vec<u8>, InstallError>,
+) -> Result<Vec<MirroredImage>, InstallError> {
+    if content.manifests.is_empty() {
+        let digest = content.digest;
+        return Err(InstallError::NoImage { digest });
+    }
+    let manifests = content.manifests.into_iter();
+    let image = |(digest, platform, manifest): (_, Option<Platform>, _)| {
+        let image = read_configs(digest, manifest, limits, &read)?;
+        Ok(MirroredImage {
+            manifest_digest: digest,
+            platform: platform.or_else(|| image.image_config.platform.clone()),
+            manifest: image.manifest,
+            image_config: image.image_config,
+            item_config: image.item_config,
+        })
+    };
+    manifests.map(image).collect()
 }
 
 #[cfg(test)]
