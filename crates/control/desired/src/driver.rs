@@ -305,7 +305,7 @@ impl Driver {
         }
         self.has_news = false;
         let begun = Instant::now();
-        let progress = Arc::new(self.machine.progress());
+        let progress = Arc::new(self.machine.snapshot());
         self.publisher.send_replace(Arc::clone(&progress));
         self.parts.reports.changed(&progress);
         self.published = Some(Instant::now());

@@ -161,6 +161,11 @@ impl Updates {
         self.tell(Event::NodeDown(node)).await;
     }
 
+    /// A node misbehaved and is kept out for a while: no update waits for it until it is connected again.
+    pub async fn node_shut_out(&self, node: NodeId) {
+        self.tell(Event::NodeShutOut(node)).await;
+    }
+
     /// A node was paused or resumed.
     pub async fn node_paused(&self, node: NodeId, paused: bool) {
         self.tell(Event::NodePaused { node, paused }).await;

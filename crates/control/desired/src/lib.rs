@@ -89,4 +89,6 @@ pub use self::fault::FAULT_POINTS;
 pub use self::handle::{ApplyError, Preview, StartUpdatesError, Updates};
 pub use self::limits::Limits;
 pub use self::machine::{Accepted, Origin, RollbackError, UpdateId, UpdateStep, Version};
-pub use self::progress::{Bytes, Condition, InstanceProgress, ItemProgress, Progress};
+pub use self::progress::{
+    Bytes, Condition, InstanceChange, InstanceProgress, InstanceTable, ItemProgress, Progress,
+};

@@ -10,7 +10,7 @@ pub struct Limits {
     /// A download that brings nothing for so long has failed.
     pub download_stall: Duration,
     /// So long is waited for nodes that are expected, before instances are placed. A node that has been away for longer is
-    /// not expected.
+    /// not expected, nor is one that was shut out, and one that comes and goes is expected once.
     pub nodes_patience: Duration,
     /// A node that is away for so long is lost, and what it ran is placed elsewhere. Long enough for a restart of the node.
     pub node_loss: Duration,

@@ -34,6 +34,7 @@ mod saved;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,6 +54,7 @@ use self::downloads::Flight;
 use self::nodes::{NodeView, Ticket};
 use crate::document::DesiredStatus;
 use crate::limits::Limits;
+use crate::progress::InstanceTable;
 use crate::seams::{Assignment, Question};
 
 /// There is nothing to go back to.
@@ -115,6 +117,9 @@ pub struct Machine {
     unsettled: usize,
     /// The wait for instances ended before they had settled.
     is_overdue: bool,
+    /// How instances were when that was last asked for, and whether it was too late for some then.
+    reported: InstanceTable,
+    reported_overdue: bool,
     /// When everything was last looked at.
     looked: Duration,
     changed: bool,
@@ -210,8 +215,9 @@ impl Machine {
             Event::Planned(result) => self.planned(result),
             Event::Sent { node, result } => self.sent(&node, result, now),
             Event::Retained => self.retained(),
-            Event::NodeUp { node, paused } => self.node_up(node, paused),
+            Event::NodeUp { node, paused } => self.node_up(node, paused, now),
             Event::NodeDown(node) => self.node_down(&node, now),
+            Event::NodeShutOut(node) => self.node_shut_out(&node),
             Event::NodePaused { node, paused } => self.node_paused(&node, paused),
             Event::Instances {
                 node,

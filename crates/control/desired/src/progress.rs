@@ -1,10 +1,14 @@
 //! How an update goes, for people and for the cloud.
 
+mod table;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
-use muster_api::domain::{AosError, InstanceIdent, InstanceState, ItemId, ItemState, NodeId};
+use muster_api::domain::{AosError, InstanceState, ItemId, ItemState, NodeId};
 
+pub(crate) use self::table::Part;
+pub use self::table::{InstanceChange, InstanceTable};
 use crate::machine::{UpdateId, UpdateStep};
 
 /// How much of something is there.
@@ -28,7 +32,7 @@ pub struct Progress {
     /// What became of each item.
     pub items: BTreeMap<ItemId, ItemProgress>,
     /// What became of each instance.
-    pub instances: BTreeMap<InstanceIdent, InstanceProgress>,
+    pub instances: InstanceTable,
     /// Why the Unit's configuration, or the state of nodes, is not as wanted.
     pub configuration: Option<AosError>,
     /// Why instances could not be placed at all.
@@ -38,6 +42,11 @@ pub struct Progress {
 impl Progress {
     /// What went wrong, one line each; empty while all is well.
     pub fn failures(&self) -> Vec<String> {
+        self.first_failures(usize::MAX)
+    }
+
+    /// The first of [`failures`](Self::failures). Costs no more than the failures that are asked for, and a look at each item.
+    pub fn first_failures(&self, count: usize) -> Vec<String> {
         let mut failures = Vec::new();
         let whole = [
             ("configuration", &self.configuration),
@@ -50,10 +59,12 @@ impl Progress {
             let error = item.error.as_ref();
             failures.extend(error.map(|error| format!("item {id} {}: {error}", item.version)));
         }
-        for (ident, instance) in &self.instances {
+        let rest = count.saturating_sub(failures.len());
+        for (ident, instance) in self.instances.failing().take(rest) {
             let error = instance.error.as_ref();
             failures.extend(error.map(|error| format!("instance {ident}: {error}")));
         }
+        failures.truncate(count);
         failures
     }
 }

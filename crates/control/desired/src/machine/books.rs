@@ -7,6 +7,7 @@ use std::time::Duration;
 use muster_api::domain::NodeId;
 
 use super::Machine;
+use super::nodes::NodeView;
 
 #[derive(Debug, Default)]
 pub(super) struct Books {
@@ -16,23 +17,43 @@ pub(super) struct Books {
     pub(super) retries: BTreeSet<(Duration, NodeId)>,
     /// Exactly those that are away and not lost, and since when.
     pub(super) down: BTreeSet<(Duration, NodeId)>,
+    /// The same, with the times from when their absence counts.
+    pub(super) absent: BTreeSet<(Duration, NodeId)>,
     /// Nodes whose instances are to be counted again.
     recount: BTreeSet<NodeId>,
+    /// Nodes whose instances are to be told of again.
+    unreported: BTreeSet<NodeId>,
+    /// Those of all nodes are.
+    all_unreported: bool,
     /// How many instances of a node are not settled; those without any are left out.
     unsettled: BTreeMap<NodeId, usize>,
     total: usize,
 }
 
 impl Books {
+    pub(super) fn is_not_absent(&mut self, before: &NodeView, node: &NodeId) {
+        if let Some(absence) = before.absence() {
+            self.absent.remove(&(absence.from, node.clone()));
+        }
+    }
+
     pub(super) fn touch(&mut self, node: &NodeId) {
         self.due.insert(node.clone());
         self.recount.insert(node.clone());
+        self.unreported.insert(node.clone());
+    }
+
+    /// Nodes about whose instances something may have changed; `None` for all of them.
+    pub(super) fn take_unreported(&mut self) -> Option<BTreeSet<NodeId>> {
+        let nodes = std::mem::take(&mut self.unreported);
+        (!std::mem::take(&mut self.all_unreported)).then_some(nodes)
     }
 }
 
 impl Machine {
     /// Something that concerns everybody has changed.
     pub(super) fn touch_all(&mut self) {
+        self.books.all_unreported = true;
         for node in self.nodes.keys() {
             self.books.touch(node);
         }
@@ -71,8 +92,9 @@ impl Machine {
     #[cfg(test)]
     pub(super) fn audit(&self) {
         use super::nodes::{Delivery, Link};
-        let mut down = BTreeSet::new();
+        let (mut down, mut absent) = (BTreeSet::new(), BTreeSet::new());
         for (node, view) in &self.nodes {
+            absent.extend(view.absence().map(|it| (it.from, node.clone())));
             if let Link::Down { since } = view.link {
                 down.insert((since, node.clone()));
             }
@@ -91,6 +113,7 @@ impl Machine {
             assert!(is_noted, "{node} would be forgotten");
         }
         assert_eq!(down, self.books.down);
+        assert_eq!(absent, self.books.absent);
         let assigned = self.assigned.iter();
         for node in assigned.flat_map(|it| it.assignment.nodes.keys()) {
             if !self.books.recount.contains(node) {

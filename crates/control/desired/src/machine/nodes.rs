@@ -10,6 +10,7 @@ use muster_balance::{Reason, Standing};
 use super::Machine;
 use super::saved::Assigned;
 use super::vocabulary::{Action, Change, UpdateStep};
+use super::waiting::{self, Absence};
 use crate::seams::NodeShare;
 
 /// Whether a node is connected.
@@ -52,6 +53,12 @@ pub(super) struct NodeView {
     /// Changes whenever the node becomes due, so that the end of an earlier delivery is not taken for that of the next.
     pub(super) ticket: Ticket,
     pub(super) told: BTreeMap<InstanceIdent, Told>,
+    /// When it came.
+    came: Duration,
+    /// From when its absence counts, or that before.
+    pub(super) away_from: Option<Duration>,
+    /// It misbehaved since it came, and is kept out.
+    is_shut_out: bool,
 }
 
 /// Number of something that a node is due.
@@ -66,6 +73,28 @@ impl NodeView {
             delivery: Delivery::Due,
             ticket,
             told: BTreeMap::new(),
+            came: Duration::ZERO,
+            away_from: None,
+            is_shut_out: false,
+        }
+    }
+
+    /// One that was here before this process, and is away since its start.
+    pub(super) fn recalled(now: Duration) -> Self {
+        Self {
+            away_from: Some(now),
+            ..Self::new(Link::Down { since: now }, Ticket::default())
+        }
+    }
+
+    /// As an update that would wait for it sees it; `None` if it is here, or lost.
+    pub(super) fn absence(&self) -> Option<Absence> {
+        match (self.link, self.away_from) {
+            (Link::Down { .. }, Some(from)) => Some(Absence {
+                from,
+                is_shut_out: self.is_shut_out,
+            }),
+            _ => None,
         }
     }
 }
@@ -101,15 +130,21 @@ impl Machine {
         Ticket(self.tickets)
     }
 
-    pub(super) fn node_up(&mut self, node: NodeId, paused: bool) {
+    pub(super) fn node_up(&mut self, node: NodeId, paused: bool, now: Duration) {
         let mut view = NodeView::new(Link::Up, self.next_ticket());
         view.paused = paused;
+        view.came = now;
         if let Some(before) = self.nodes.remove(&node) {
+            view.away_from = before.away_from;
             match before.link {
-                // It only says anew what it has; what it said about instances holds.
-                Link::Up => view.told = before.told,
+                Link::Up => {
+                    // It only says anew what it has; what it said about instances holds.
+                    view.came = before.came;
+                    view.told = before.told;
+                }
                 Link::Down { since } => {
                     self.books.down.remove(&(since, node.clone()));
+                    self.books.is_not_absent(&before, &node);
                 }
                 Link::Lost => {}
             }
@@ -132,8 +167,19 @@ impl Machine {
         {
             view.link = Link::Down { since: now };
             view.told.clear();
+            let patience = self.limits.nodes_patience;
+            let from = waiting::counts_from(view.away_from, view.came, now, patience);
+            view.away_from = Some(from);
             self.books.down.insert((now, node.clone()));
+            self.books.absent.insert((from, node.clone()));
             self.books.touch(node);
+        }
+    }
+
+    /// It is kept out for what it did, whether it was here or not.
+    pub(super) fn node_shut_out(&mut self, node: &NodeId) {
+        if let Some(view) = self.nodes.get_mut(node) {
+            view.is_shut_out = true;
         }
     }
 
@@ -177,6 +223,9 @@ impl Machine {
             && let Some((_, node)) = self.books.down.pop_first()
         {
             self.books.touch(&node);
+            if let Some(view) = self.nodes.get(&node) {
+                self.books.is_not_absent(view, &node);
+            }
             let has_something = self.share(&node).is_some_and(|it| !it.instances.is_empty());
             if !has_something {
                 self.nodes.remove(&node);
@@ -191,20 +240,24 @@ impl Machine {
         }
     }
 
-    /// Whether everybody who is expected is here, or was waited for long enough. A node that has been away for long is not
-    /// expected: updates in a row would each wait for it.
+    /// Whether everybody who is expected is here, or was waited for long enough.
     pub(super) fn nodes_are_here(&self, now: Duration) -> bool {
-        let is_over = self.waiting_since + self.limits.nodes_patience <= now;
-        let missing = self.expected_until().is_some_and(|until| until > now);
-        let anybody = self.nodes.values().any(|it| it.link == Link::Up);
-        is_over || (anybody && !missing)
+        let wait = waiting::Wait {
+            since: self.waiting_since,
+            is_anybody_here: self.nodes.values().any(|it| it.link == Link::Up),
+            expected_until: self.expected_until(),
+        };
+        waiting::is_over(wait, now, self.limits.nodes_patience)
     }
 
     /// How long somebody who is not here is expected.
     pub(super) fn expected_until(&self) -> Option<Duration> {
-        let mut newest_first = self.books.down.iter().rev();
-        let (since, _) = newest_first.find(|(_, node)| !self.is_paused(node))?;
-        Some(*since + self.limits.nodes_patience)
+        let mut newest_first = self.books.absent.iter().rev();
+        newest_first.find_map(|(_, node)| {
+            let absence = self.nodes.get(node)?.absence()?;
+            let patience = self.limits.nodes_patience;
+            waiting::expected_until(absence, self.is_paused(node), patience)
+        })
     }
 
     /// Whether what nodes shall have was placed by the newest update.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::books::Books;
-use super::nodes::{Link, NodeView, Ticket};
+use super::nodes::NodeView;
 use super::saved::Saved;
 use super::vocabulary::{Turn, UpdateStep};
 use super::{Acting, Current, Machine};
 use crate::limits::Limits;
+use crate::progress::InstanceTable;
 
 /// What is saved says that an update is under way, and not which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -42,9 +43,9 @@ impl Machine {
         if let Some(assigned) = &assigned {
             for (node, share) in &assigned.assignment.nodes {
                 if !share.instances.is_empty() {
-                    let view = NodeView::new(Link::Down { since: now }, Ticket::default());
-                    nodes.insert(node.clone(), view);
+                    nodes.insert(node.clone(), NodeView::recalled(now));
                     books.down.insert((now, node.clone()));
+                    books.absent.insert((now, node.clone()));
                     books.touch(node);
                 }
             }
@@ -64,6 +65,8 @@ impl Machine {
             waiting_since: now,
             unsettled: usize::MAX,
             is_overdue: false,
+            reported: InstanceTable::default(),
+            reported_overdue: false,
             looked: now,
             changed: false,
             turn: Turn::default(),

@@ -1,43 +1,102 @@
 //! How the newest update goes.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use muster_api::domain::{AosCode, AosError, InstanceIdent, ItemState};
+use muster_api::domain::{AosCode, AosError, InstanceIdent, ItemState, NodeId};
 
 use super::saved::Fetch;
 use super::vocabulary::UpdateStep;
 use super::{Current, Machine};
 use crate::document::Item;
-use crate::progress::{Bytes, Condition, InstanceProgress, ItemProgress, Progress};
+use crate::progress::{
+    Bytes, Condition, InstanceProgress, InstanceTable, ItemProgress, Part, Progress,
+};
 
 /// Of instances whose item cannot be had, so many of each are listed.
 const LISTED: u64 = 1000;
 
 impl Machine {
-    /// How the newest update goes, per item and per instance.
+    /// How the newest update goes, per item and per instance: everything is looked at.
     pub fn progress(&self) -> Progress {
+        let mut instances = InstanceTable::default();
+        if let Some(current) = &self.current {
+            for node in self.nodes_with_instances() {
+                instances.put(Some(node.clone()), self.part_of(node));
+            }
+            instances.put(None, self.without_place(current));
+        }
+        self.with_instances(instances)
+    }
+
+    /// The same, from the snapshot before: looked at is what may have changed since.
+    pub fn snapshot(&mut self) -> Progress {
+        let Some(current) = &self.current else {
+            return Progress::default();
+        };
+        let mut instances = std::mem::take(&mut self.reported);
+        instances.put(None, self.without_place(current));
+        // Whether it is too late concerns everybody who is not settled.
+        let was_overdue = std::mem::replace(&mut self.reported_overdue, self.is_overdue);
+        let stale = match self.books.take_unreported() {
+            Some(nodes) if was_overdue == self.is_overdue => nodes,
+            _ => {
+                let known = instances.nodes().chain(self.nodes_with_instances());
+                known.cloned().collect()
+            }
+        };
+        for node in stale {
+            let part = self.part_of(&node);
+            instances.put(Some(node), part);
+        }
+        self.reported = instances.clone();
+        self.with_instances(instances)
+    }
+
+    fn nodes_with_instances(&self) -> impl Iterator<Item = &NodeId> {
+        let assigned = self.assigned.iter();
+        assigned.flat_map(|it| it.assignment.nodes.keys())
+    }
+
+    /// How the instances are that have their place on a node.
+    fn part_of(&self, node: &NodeId) -> Part {
+        let assigned = self.assigned.as_deref();
+        let share = assigned.and_then(|it| it.assignment.nodes.get(node));
+        let infos = share.into_iter().flat_map(|it| &it.instances);
+        infos
+            .map(|info| self.instance_progress(node, info))
+            .collect()
+    }
+
+    /// How the instances are that have no place.
+    fn without_place(&self, current: &Current) -> Part {
+        let mut part: Part = current.without_item().into_iter().collect();
+        if !part.is_empty() {
+            // What runs of an earlier wish has a place.
+            let placed: BTreeSet<&InstanceIdent> =
+                self.placed().map(|(_, info)| &info.instance).collect();
+            part.retain(|instance, _| !placed.contains(instance));
+        }
+        let assigned = self.assigned.iter();
+        let unplaced = assigned.flat_map(|it| &it.assignment.unplaced);
+        part.extend(unplaced.map(|(ident, error)| {
+            let usable = current.version.desired.items().get(&ident.item_id);
+            let progress = InstanceProgress {
+                version: usable.map_or_else(String::new, |it| it.version.clone()),
+                node: None,
+                condition: Condition::Unplaced,
+                error: Some(error.clone()),
+            };
+            (ident.clone(), progress)
+        }));
+        part
+    }
+
+    fn with_instances(&self, instances: InstanceTable) -> Progress {
         let Some(current) = &self.current else {
             return Progress::default();
         };
         let state = &current.state;
         let items = current.version.desired.items().values();
-        let mut instances: BTreeMap<InstanceIdent, InstanceProgress> =
-            current.without_item().into_iter().collect();
-        let placed = self.placed();
-        instances.extend(placed.map(|(node, info)| self.instance_progress(node, info)));
-        if let Some(assigned) = &self.assigned {
-            let unplaced = assigned.assignment.unplaced.iter();
-            instances.extend(unplaced.map(|(ident, error)| {
-                let usable = current.version.desired.items().get(&ident.item_id);
-                let progress = InstanceProgress {
-                    version: usable.map_or_else(String::new, |it| it.version.clone()),
-                    node: None,
-                    condition: Condition::Unplaced,
-                    error: Some(error.clone()),
-                };
-                (ident.clone(), progress)
-            }));
-        }
         Progress {
             update: Some(current.version.id),
             step: state.step,

@@ -473,3 +473,49 @@ fn a_node_that_has_been_away_for_long_holds_no_update_up() {
     world.finish(0);
     assert_eq!(world.machine.at(), UpdateStep::Installing);
 }
+
+#[test]
+fn a_node_that_is_shut_out_holds_no_update_up_however_often_it_comes_back() {
+    let mut world = World::new(2);
+    world.wish(desired(&[(1, 2)], &[]));
+    world.settle();
+    for version in 2..6 {
+        world.shut_out(&node(0));
+        world.wish(desired(&[(version, 2)], &[]));
+        world.finish(0);
+        assert_eq!(world.machine.at(), UpdateStep::Installing, "nobody waits");
+        world.settle();
+        world.pass(Duration::from_secs(1));
+        world.connect(&node(0));
+        world.settle();
+    }
+    assert_eq!(world.machine.progress().failures(), Vec::<String>::new());
+}
+
+#[test]
+fn a_node_that_comes_and_goes_is_waited_for_once() {
+    let mut world = World::new(2);
+    let patience = world.limits.nodes_patience;
+    world.wish(desired(&[(1, 2)], &[]));
+    world.settle();
+    world.cut(&node(0));
+    world.pass(patience);
+    for version in 2..5 {
+        world.connect(&node(0));
+        world.settle();
+        world.pass(patience / 3);
+        world.cut(&node(0));
+        world.wish(desired(&[(version, 2)], &[]));
+        world.finish(0);
+        assert_eq!(world.machine.at(), UpdateStep::Installing, "nobody waits");
+        world.settle();
+    }
+    // Once it has stayed, it is a node like any other.
+    world.connect(&node(0));
+    world.settle();
+    world.pass(patience);
+    world.cut(&node(0));
+    world.wish(desired(&[(5, 2)], &[]));
+    world.finish(0);
+    assert_eq!(world.machine.at(), UpdateStep::Pending);
+}

@@ -161,6 +161,8 @@ pub enum Event {
     },
     /// A node is gone.
     NodeDown(NodeId),
+    /// A node misbehaved and is kept out, so nobody waits for it. It is gone, or will be in a moment.
+    NodeShutOut(NodeId),
     /// A node was paused or resumed.
     NodePaused {
         /// Which node.

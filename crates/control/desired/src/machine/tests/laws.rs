@@ -22,6 +22,7 @@ enum Happens {
     Passes(u64),
     Comes(u8),
     Goes(u8),
+    IsShutOut(u8),
     Told(u8),
     Replan,
     Dies(Vec<bool>),
@@ -41,6 +42,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         3 => (0u64..700).prop_map(Happens::Passes),
         2 => (0..NODES).prop_map(Happens::Comes),
         2 => (0..NODES).prop_map(Happens::Goes),
+        1 => (0..NODES).prop_map(Happens::IsShutOut),
         1 => (0..NODES).prop_map(Happens::Told),
         1 => Just(Happens::Replan),
         2 => prop::collection::vec(any::<bool>(), 6).prop_map(Happens::Dies),
@@ -64,6 +66,7 @@ fn apply(world: &mut World, it: &Happens, newest: &mut Option<Arc<DesiredStatus>
         Happens::Passes(seconds) => world.pass(Duration::from_secs(*seconds)),
         Happens::Comes(number) => world.connect(&node(*number)),
         Happens::Goes(number) => world.cut(&node(*number)),
+        Happens::IsShutOut(number) => world.shut_out(&node(*number)),
         Happens::Told(number) => {
             if world.nodes[&node(*number)].up {
                 world.tell(&node(*number));

@@ -137,6 +137,10 @@ impl World {
         }
         assert_eq!(self.disk, self.machine.saved(), "something is not on disk");
         self.machine.audit();
+        // Not after each, so that changes gather.
+        if self.steps.len() % 2 == 0 {
+            assert_eq!(self.machine.snapshot(), self.machine.progress());
+        }
         for action in turn.actions {
             match action {
                 Action::Cancel(cancelled) => self.actions.retain(
@@ -197,6 +201,12 @@ impl World {
         if std::mem::take(&mut fake.up) {
             self.event(Event::NodeDown(node.clone()));
         }
+    }
+
+    /// It misbehaves: the controller says so, then that it is gone.
+    pub(super) fn shut_out(&mut self, node: &NodeId) {
+        self.event(Event::NodeShutOut(node.clone()));
+        self.cut(node);
     }
 
     pub(super) fn pause(&mut self, node: &NodeId, paused: bool) {
