@@ -94,8 +94,12 @@ pub struct LogPart {
 pub trait Operations: Send + Sync + fmt::Debug + 'static {
     /// Wants this from now on. Answers when the wish is durable.
     fn apply(&self, desired: DesiredStatus, name: String) -> Operation<'_, Accepted>;
-    /// What this would change.
+    /// What this would change, as far as that is known at once.
     fn preview(&self, desired: DesiredStatus) -> Operation<'_, Previewed>;
+    /// The same, where somebody waits for it and nothing else: what is not known may be asked for, within a bounded time.
+    fn dry_run(&self, desired: DesiredStatus) -> Operation<'_, Previewed> {
+        self.preview(desired)
+    }
     /// Wants again what was wanted by an earlier update, or, without one, what was wanted before.
     fn rollback(&self, to: Option<UpdateId>) -> Operation<'_, Accepted>;
     /// What going back would change.

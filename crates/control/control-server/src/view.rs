@@ -156,9 +156,8 @@ impl UnitView {
         self.apply(|state, _, _| state.wanted(desired));
     }
 
-    /// How the newest update goes; items, and which instances are wanted, come from here. Compares all of it with the snapshot
-    /// before, which takes tens of milliseconds for 100,000 instances: for a Unit of that size, call it where blocking is
-    /// allowed. Others are held up only while what differs is taken over.
+    /// How the newest update goes; items, and which instances are wanted, come from here. Costs what differs from the snapshot
+    /// before, as far as the two share the rest. Others are held up only while what differs is taken over.
     pub fn progress(&self, progress: &Arc<Progress>) {
         let _turn = lock(&self.shared.progress_turn);
         let before = Arc::clone(lock(&self.shared.state).progress());

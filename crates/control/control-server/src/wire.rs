@@ -325,6 +325,6 @@ pub(crate) fn alert(node: &NodeId, alert: Alert) -> v1::Alert {
 
 /// What went wrong with an update, the first few.
 pub(crate) fn failures(progress: &Progress, count: usize) -> Vec<String> {
-    let failures = progress.failures().into_iter().take(count);
+    let failures = progress.first_failures(count).into_iter();
     failures.map(|text| cut(text, ERROR_BYTES)).collect()
 }

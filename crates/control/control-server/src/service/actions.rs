@@ -119,10 +119,10 @@ impl ControlServer {
         let dry_run = request.dry_run;
         let (desired, name) = self.read_document(request).await?;
         let operations = &self.parts.operations;
-        let previewed = operations.preview(desired.clone()).await;
         if dry_run {
-            return Ok(response(None, previewed?));
+            return Ok(response(None, operations.dry_run(desired).await?));
         }
+        let previewed = operations.preview(desired.clone()).await;
         let accepted = operations.apply(desired, name.clone()).await?;
         info!(name, ?accepted, "an operator applied a desired status");
         Ok(response(Some(accepted), or_nothing(previewed)))

@@ -44,11 +44,11 @@ pub(crate) struct ProgressChanges {
 }
 
 impl ProgressChanges {
-    /// Looks at all of both, so it is done where nobody waits.
+    /// Costs what differs, and a look at each item and node.
     pub(crate) fn between(old: &Progress, new: &Progress) -> Self {
         Self {
             items: changes(&old.items, &new.items),
-            instances: changes(&old.instances, &new.instances),
+            instances: new.instances.changes_since(&old.instances),
         }
     }
 }

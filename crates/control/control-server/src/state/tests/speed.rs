@@ -1,7 +1,9 @@
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use muster_api::domain::InstanceState::{Active, Inactive};
-use muster_api::domain::NodeState;
+use muster_api::domain::{AosCode, AosError, NodeState};
+use muster_desired::{InstanceProgress, Progress};
 
 use super::world::{Model, Watcher, ident, node, node_info, progress, share};
 
@@ -70,17 +72,29 @@ fn a_large_unit_is_no_problem() {
         assert!(watcher.read(&model, 500));
     }
     let one_change = began.elapsed() / rounds;
-    let same = progress(1, true, &wanted);
+    let mut one_fails = Progress::clone(&first);
+    let failing = InstanceProgress {
+        error: Some(AosError::new(AosCode::Failed, "it broke")),
+        ..one_fails
+            .instances
+            .get(&ident("web", 770))
+            .expect("one")
+            .clone()
+    };
+    one_fails.instances.insert(ident("web", 770), failing);
+    let one_fails = Arc::new(one_fails);
     let began = Instant::now();
-    model.progress(&same);
-    let same_progress = began.elapsed();
+    model.progress(&one_fails);
+    let one_progress = began.elapsed();
+    assert!(watcher.read(&model, 500));
     assert_eq!(watcher.seen, model.listed());
 
     println!(
         "filled in {filled:?}, {held} bytes per instance with its share of nodes, first progress {first_progress:?}, \
-         all watched in {watched:?}, one change {one_change:?}, progress without a change {same_progress:?}"
+         all watched in {watched:?}, one change {one_change:?}, progress with one change {one_progress:?}"
     );
     assert!(held < 8 * 1024, "{held} bytes per instance");
     assert!(one_change < Duration::from_millis(5), "{one_change:?}");
+    assert!(one_progress < Duration::from_millis(50), "{one_progress:?}");
     assert!(watched < Duration::from_secs(60), "{watched:?}");
 }

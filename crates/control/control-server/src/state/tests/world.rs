@@ -161,9 +161,11 @@ pub(super) fn progress(
     let items = items
         .into_iter()
         .map(|id| (id.clone(), item(format!("{update}.0.0"))));
-    let wanted = instances
+    // Each has one place, the last one that was said.
+    let wanted: BTreeMap<_, _> = instances
         .iter()
-        .map(|(ident, node)| (ident.clone(), instance(node)));
+        .map(|(ident, node)| (ident.clone(), instance(node)))
+        .collect();
     Arc::new(Progress {
         update: (update > 0).then_some(UpdateId(update)),
         step: if done {
@@ -173,7 +175,7 @@ pub(super) fn progress(
         },
         done,
         items: items.collect(),
-        instances: wanted.collect(),
+        instances: wanted.into_iter().collect(),
         configuration: None,
         placement: None,
     })
