@@ -11,6 +11,7 @@ static SETTINGS: LazyLock<NetworkSettings> = LazyLock::new(|| NetworkSettings {
     listen: ([172, 17, 0, 1], 53).into(),
     clients: Clients::new([172, 17, 0, 0].into(), 16),
     zones: vec!["cameras".parse().expect("a name")],
+    controllers: Vec::new(),
     upstreams: vec![([192, 0, 2, 1], 53).into()],
 });
 

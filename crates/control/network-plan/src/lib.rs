@@ -21,8 +21,9 @@
 //!    address that was meant for somebody else.
 //! 4. *Rules.* Within a network everything may talk. Into another network an instance gets a rule for every instance of an
 //!    item that it may call, for the ports that are both allowed to it and exposed by the other: no more, no less.
-//! 5. *Names.* An instance is known in its network as `number.subject.item`, as the same with the network's id behind it,
-//!    without the number if it is 0, and by its item's host name. In other networks it is known where somebody may call it.
+//! 5. *Names.* An instance is known in its network as `number.subject.item`, without the number if it is 0, by its id, and by
+//!    its item's host name; and by each of them with the network's id behind it. In other networks it is known where somebody
+//!    may call it.
 //!    A name belongs to whoever has it by identity before whoever asks for it as a host name, then to the first by ident.
 //!    Instances of one item share its host name.
 //!
@@ -35,7 +36,7 @@
 //!
 //! # What this crate does not do
 //! It configures nothing: nodes do, from what is sent to them. It plans IPv4 only, as the field's controllers do. It does not
-//! answer names; whoever does takes them from the plan.
+//! answer names; `muster-dns` does, with what the plan says.
 
 #![forbid(unsafe_code)]
 

@@ -34,19 +34,24 @@ fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-/// The names that an instance has because of who it is.
+/// The names that an instance has because of who it is: the same by which its own node knows it.
 fn names_of(instance: &InstanceIdent, network: &NetworkId) -> Vec<String> {
     let item = format!("{}.{}", instance.subject_id, instance.item_id);
-    let number = instance.instance;
-    let mut names = vec![
-        format!("{number}.{item}"),
-        format!("{number}.{item}.{network}"),
+    let mut short = vec![
+        format!("{}.{item}", instance.instance),
+        instance.instance_id().to_string(),
     ];
-    if number == 0 {
-        names.push(format!("{item}.{network}"));
-        names.push(item);
+    if instance.instance == 0 {
+        short.push(item);
     }
+    let mut names: Vec<String> = short.iter().map(|it| within(it, network)).collect();
+    names.extend(short);
     names
+}
+
+/// A name within the network's own.
+fn within(name: &str, network: &NetworkId) -> String {
+    format!("{name}.{network}")
 }
 
 impl<'r> Names<'r> {
@@ -96,8 +101,12 @@ impl<'r> Names<'r> {
             if !is_host_name(name) {
                 let (name, instance) = (name.clone(), instance.clone());
                 self.notes.push(Note::NoName { name, instance });
-            } else if !self.give(name, Claim::Item(&instance.item_id), member.address) {
-                self.note_taken(name.clone(), instance);
+            } else {
+                if !self.give(name, Claim::Item(&instance.item_id), member.address) {
+                    self.note_taken(name.clone(), instance);
+                }
+                let whole = within(name, &self.network);
+                self.give_host_name(&whole, instance, member.address);
             }
         }
         // Names from outside only fill gaps, and whoever has them is told about them in its own network.
@@ -112,11 +121,18 @@ impl<'r> Names<'r> {
         }
         for callee in callees {
             let instance = &callee.endpoint.instance;
-            if let Some(name) = &callee.endpoint.hostname
-                && is_host_name(name)
-            {
-                self.give(name, Claim::Item(&instance.item_id), callee.address);
+            if let Some(name) = &callee.endpoint.hostname {
+                let own_network = callee.endpoint.network.network_id();
+                self.give_host_name(name, instance, callee.address);
+                self.give_host_name(&within(name, &own_network), instance, callee.address);
             }
+        }
+    }
+
+    /// Where it is one, and nobody else has it.
+    fn give_host_name(&mut self, name: &str, instance: &'r InstanceIdent, address: Ipv4Addr) {
+        if is_host_name(name) {
+            self.give(name, Claim::Item(&instance.item_id), address);
         }
     }
 

@@ -5,14 +5,14 @@
 
 use std::net::IpAddr;
 
+use crate::extension::{self, Extension, LARGEST, PLAIN_LENGTH};
 use crate::name::Name;
+use crate::records::Clients;
 
 /// The fixed head of a message.
 pub(crate) const HEADER: usize = 12;
 /// What every client takes by UDP.
 const PLAIN_LIMIT: usize = 512;
-/// What passes every link without being cut.
-const LARGEST: usize = 1232;
 /// A query has no use for more than one of these.
 const MAX_EXTRA_RECORDS: u32 = 16;
 
@@ -22,7 +22,6 @@ const AUTHORITATIVE: u8 = 0x04;
 const TRUNCATED: u8 = 0x02;
 const RECURSION_DESIRED: u8 = 0x01;
 const RECURSION_AVAILABLE: u8 = 0x80;
-const OPT: u16 = 41;
 const POINTER_TO_QUESTION: [u8; 2] = [0xc0, 0x0c];
 const CLASS_IN: u16 = 1;
 const CLASS_ANY: u16 = 255;
@@ -79,8 +78,7 @@ pub(crate) struct Query<'a> {
     pub(crate) kind: Kind,
     class: u16,
     question_end: usize,
-    /// What the client takes by UDP, if it says so.
-    extended: Option<usize>,
+    extended: Option<Extension>,
 }
 
 /// Why a packet is no query.
@@ -92,7 +90,7 @@ pub(crate) enum Bad {
     Refuse(Code),
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     let end = at.checked_add(2)?;
     Some(u16::from_be_bytes(bytes.get(at..end)?.try_into().ok()?))
 }
@@ -117,7 +115,7 @@ impl<'a> Query<'a> {
         let kind = u16_at(packet, fixed).ok_or(malformed)?;
         let class = u16_at(packet, fixed + 2).ok_or(malformed)?;
         let question_end = fixed + 4;
-        let extended = find_extension(packet, question_end, extra).ok_or(malformed)?;
+        let extended = extension::find(packet, question_end, extra).ok_or(malformed)?;
         Ok(Self {
             packet,
             name,
@@ -148,7 +146,7 @@ impl<'a> Query<'a> {
             Transport::Tcp => usize::from(u16::MAX),
             Transport::Udp => self
                 .extended
-                .map_or(PLAIN_LIMIT, |size| size.clamp(PLAIN_LIMIT, LARGEST)),
+                .map_or(PLAIN_LIMIT, |it| it.size.clamp(PLAIN_LIMIT, LARGEST)),
         }
     }
 
@@ -161,7 +159,10 @@ impl<'a> Query<'a> {
         ttl: u32,
     ) -> Vec<u8> {
         let limit = self.limit(transport);
-        let extension = if self.extended.is_some() { 11 } else { 0 };
+        let extension = match self.extended {
+            Some(_) => PLAIN_LENGTH,
+            None => 0,
+        };
         let mut message = self.head(code);
         message[2] |= AUTHORITATIVE;
         let mut count = 0u16;
@@ -178,6 +179,11 @@ impl<'a> Query<'a> {
         message[6..8].copy_from_slice(&count.to_be_bytes());
         self.extend(&mut message);
         message
+    }
+
+    /// An answer that nobody has this name.
+    pub(crate) fn nobody(&self, transport: Transport) -> Vec<u8> {
+        self.answer(Code::NoSuchName, &[], transport, 0)
     }
 
     /// An answer without records, for what cannot be answered.
@@ -203,14 +209,29 @@ impl<'a> Query<'a> {
 
     /// A client that speaks the extension is answered in it.
     fn extend(&self, message: &mut Vec<u8>) {
-        if self.extended.is_none() {
-            return;
+        if self.extended.is_some() {
+            extension::write(message, None, None);
         }
-        message[10..12].copy_from_slice(&1u16.to_be_bytes());
-        message.push(0);
-        message.extend(OPT.to_be_bytes());
-        message.extend(u16::try_from(LARGEST).unwrap_or(u16::MAX).to_be_bytes());
-        message.extend([0; 6]);
+    }
+
+    /// For whom is asked, if the query says so.
+    pub(crate) fn asker(&self) -> Option<IpAddr> {
+        self.extended.and_then(|it| it.asker)
+    }
+
+    /// Whether the client speaks the extension.
+    pub(crate) fn is_extended(&self) -> bool {
+        self.extended.is_some()
+    }
+
+    /// The same question, with who asks it.
+    pub(crate) fn on_behalf_of(&self, client: Clients) -> Vec<u8> {
+        let mut packet = vec![0; HEADER];
+        packet[2] = self.packet[2] & RECURSION_DESIRED;
+        packet[4..6].copy_from_slice(&1u16.to_be_bytes());
+        packet.extend(self.question());
+        extension::write(&mut packet, self.extended.as_ref(), Some(client));
+        packet
     }
 }
 
@@ -228,26 +249,8 @@ fn bare_head(packet: &[u8], code: Code) -> Vec<u8> {
     message
 }
 
-/// Looks for the extension among the records after the question. `None` if they cannot be read.
-fn find_extension(packet: &[u8], mut at: usize, records: u32) -> Option<Option<usize>> {
-    let mut extended = None;
-    for _ in 0..records {
-        at = skip_name(packet, at)?;
-        let kind = u16_at(packet, at)?;
-        let class = u16_at(packet, at + 2)?;
-        if kind == OPT {
-            extended = Some(usize::from(class));
-        }
-        at = at + 10 + usize::from(u16_at(packet, at + 8)?);
-        if at > packet.len() {
-            return None;
-        }
-    }
-    Some(extended)
-}
-
 /// Where a name ends. A pointer is an end, too, wherever it leads.
-fn skip_name(packet: &[u8], mut at: usize) -> Option<usize> {
+pub(crate) fn skip_name(packet: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let length = *packet.get(at)?;
         match length & 0xc0 {
@@ -311,6 +314,18 @@ pub(crate) fn matches(answer: &[u8], id: u16, question: &[u8]) -> Match {
         true if found.eq_ignore_ascii_case(question) => Match::ButForCase,
         _ => Match::No,
     }
+}
+
+/// How an answer ends, by its number.
+pub(crate) fn code(answer: &[u8]) -> u8 {
+    answer
+        .get(3)
+        .map_or(Code::ServerFailure as u8, |it| it & 15)
+}
+
+/// Whether the server speaks of what is its own.
+pub(crate) fn is_authoritative(answer: &[u8]) -> bool {
+    answer.get(2).is_some_and(|it| it & AUTHORITATIVE != 0)
 }
 
 pub(crate) fn is_truncated(answer: &[u8]) -> bool {

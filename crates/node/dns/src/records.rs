@@ -1,15 +1,14 @@
-//! What a network's names mean, and what to do about a query.
+//! Names, addresses, and who asks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
-use crate::message::{self, Bad, Code, Kind, Query, Record, Transport};
 use crate::name::Name;
 
 /// Names change with instances; nobody should remember them for long.
 pub const TTL_SECONDS: u32 = 5;
-/// More names than instances have on any node.
-pub const MAX_NAMES: usize = 100_000;
+/// As many as all addresses of a `/16` can have by eight names each, and more.
+pub const MAX_NAMES: usize = 1 << 20;
 
 /// Names and their addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,6 +33,16 @@ impl Hosts {
         self.names.entry(address).or_insert_with(|| name.clone());
         self.addresses.entry(name).or_default().insert(address);
         true
+    }
+
+    /// The addresses of a name, if it is known.
+    pub fn addresses(&self, name: &Name) -> Option<&BTreeSet<IpAddr>> {
+        self.addresses.get(name)
+    }
+
+    /// The name of an address, if it is known.
+    pub fn name_of(&self, address: IpAddr) -> Option<&Name> {
+        self.names.get(&address)
     }
 
     /// How many names there are.
@@ -73,6 +82,14 @@ impl Clients {
         }
     }
 
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    pub(crate) fn prefix_length(&self) -> u8 {
+        self.prefix_length
+    }
+
     /// Whether an address is one of them.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
@@ -91,77 +108,34 @@ impl Clients {
     }
 }
 
-/// How names are served on a network.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NetworkSettings {
-    /// Where to listen: the node's address in the network. It need not exist yet.
-    pub listen: SocketAddr,
-    /// Who is answered; others get nothing.
-    pub clients: Clients,
-    /// Names below these that nobody has do not exist; others are asked for elsewhere.
-    pub zones: Vec<Name>,
-    /// Who is asked for everything else, in this order. None: everything else does not exist.
-    pub upstreams: Vec<SocketAddr>,
-}
-
-/// What to do about a packet.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Decision<'a> {
-    Answer(Vec<u8>),
-    /// Somebody else has to be asked.
-    Forward(Query<'a>),
-    Ignore,
-}
-
-/// Decides from what is known here.
-pub(crate) fn decide<'a>(
-    settings: &NetworkSettings,
-    hosts: &Hosts,
-    packet: &'a [u8],
-    transport: Transport,
-) -> Decision<'a> {
-    let query = match Query::parse(packet) {
-        Ok(query) => query,
-        Err(Bad::Ignore) => return Decision::Ignore,
-        Err(Bad::Refuse(code)) => return Decision::Answer(message::refuse(packet, code)),
-    };
-    if !query.is_internet() {
-        return Decision::Answer(query.refuse(Code::Refused));
-    }
-    let answer = |records: &[Record<'_>]| {
-        Decision::Answer(query.answer(Code::NoError, records, transport, TTL_SECONDS))
-    };
-    if let Some(addresses) = hosts.addresses.get(&query.name) {
-        let wanted = |address: &&IpAddr| match query.kind {
-            Kind::A => address.is_ipv4(),
-            Kind::Aaaa => address.is_ipv6(),
-            Kind::Any => true,
-            Kind::Ptr | Kind::Other => false,
-        };
-        let records: Vec<_> = addresses
-            .iter()
-            .filter(wanted)
-            .copied()
-            .map(Record::Address)
-            .collect();
-        return answer(&records);
-    }
-    let reversed = query.name.reversed();
-    if let Some(name) = reversed.and_then(|address| hosts.names.get(&address)) {
-        return match query.kind {
-            Kind::Ptr | Kind::Any => answer(&[Record::Pointer(name)]),
-            _ => answer(&[]),
-        };
-    }
-    let is_ours = settings.zones.iter().any(|zone| query.name.is_within(zone))
-        || reversed.is_some_and(|address| settings.clients.contains(address))
-        // Nobody outside knows names without a domain, and nobody outside should hear of them.
-        || query.name.is_single();
-    if is_ours || settings.upstreams.is_empty() {
-        return Decision::Answer(query.answer(Code::NoSuchName, &[], transport, TTL_SECONDS));
-    }
-    Decision::Forward(query)
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_address_has_the_name_that_it_was_given_first() {
+        let mut hosts = Hosts::new();
+        let address = "172.17.0.2".parse().unwrap();
+        assert!(hosts.insert(name("first"), address) && hosts.insert(name("second"), address));
+        assert_eq!(hosts.name_of(address), Some(&name("first")));
+        assert_eq!(hosts.len(), 2);
+    }
+
+    #[test]
+    fn clients_are_those_of_the_network() {
+        let contains = |network: &str, length, address: &str| {
+            Clients::new(network.parse().unwrap(), length).contains(address.parse().unwrap())
+        };
+        assert!(contains("172.17.0.0", 16, "172.17.255.1"));
+        assert!(contains("172.17.0.0", 16, "::ffff:172.17.0.9"));
+        assert!(!contains("172.17.0.0", 16, "172.18.0.1"));
+        assert!(!contains("172.17.0.0", 16, "fd00::1"));
+        assert!(contains("0.0.0.0", 0, "203.0.113.1"));
+        assert!(contains("fd00::", 64, "fd00::9") && !contains("fd00::", 64, "fd00:0:0:1::9"));
+        assert!(!contains("172.17.0.1", 200, "172.17.0.2"));
+    }
+}

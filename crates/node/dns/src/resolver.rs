@@ -10,8 +10,9 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::records::{Hosts, NetworkSettings};
-use crate::server::{Limits, Server};
+use crate::decide::NetworkSettings;
+use crate::records::Hosts;
+use crate::server::{Limits, Serve, Server};
 
 const COMMANDS: usize = 32;
 
@@ -193,7 +194,8 @@ impl ResolverTask {
         settings: NetworkSettings,
     ) -> Result<(), ServeNamesError> {
         let listen = settings.listen;
-        if settings.upstreams.contains(&listen) {
+        let mut asked = settings.upstreams.iter().chain(&settings.controllers);
+        if asked.any(|it| *it == listen) {
             return Err(ServeNamesError::Loop { network, listen });
         }
         let hosts = match self.networks.get(&network) {
@@ -207,14 +209,16 @@ impl ResolverTask {
         self.end(&network).await;
         let settings = Arc::new(settings);
         let (hosts, watched) = watch::channel(hosts);
-        let server =
-            Server::bind(Arc::clone(&settings), watched, self.limits).map_err(|source| {
-                ServeNamesError::Listen {
-                    network: network.clone(),
-                    listen,
-                    source,
-                }
-            })?;
+        let serve = Serve::Network {
+            settings: Arc::clone(&settings),
+            hosts: watched,
+        };
+        let server = Server::bind(listen, serve, self.limits);
+        let server = server.map_err(|source| ServeNamesError::Listen {
+            network: network.clone(),
+            listen,
+            source,
+        })?;
         let name = network.clone();
         let server = tokio::spawn(async move {
             tracing::debug!(network = name, %listen, "names are served");

@@ -1,4 +1,4 @@
-//! The server of one network.
+//! A server: of one network, or of a Unit.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,9 +13,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::decide::{self, Decision, Elsewhere, NetworkSettings, OnNode, Realm};
+use crate::forward::Forwarder;
 use crate::message::{Code, Query, Transport};
-use crate::records::{Decision, Hosts, NetworkSettings, decide};
-use crate::upstream;
+use crate::records::Hosts;
+use crate::unit::{UnitNames, UnitSettings};
 
 /// The longest query that is read; longer ones do not exist.
 const LONGEST_QUERY: usize = 4096;
@@ -25,7 +27,7 @@ const QUERIES_PER_CONNECTION: usize = 1000;
 /// Receiving failed for a reason that may pass, such as a lack of memory.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// Bounds of one network's server.
+/// Bounds of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Questions to upstreams under way.
@@ -34,6 +36,9 @@ pub struct Limits {
     pub connections: usize,
     /// How long one upstream has for an answer.
     pub upstream: Duration,
+    /// How long one of the controller's servers has for an answer. One that says nothing is not asked again for five times
+    /// that, where there is another way to an answer.
+    pub controller: Duration,
     /// How long a connection may be silent.
     pub idle: Duration,
 }
@@ -44,6 +49,7 @@ impl Default for Limits {
             questions: 256,
             connections: 64,
             upstream: Duration::from_secs(2),
+            controller: Duration::from_secs(1),
             idle: Duration::from_secs(10),
         }
     }
@@ -56,36 +62,95 @@ pub(crate) struct Server {
     tcp: TcpListener,
 }
 
+/// What is served, and to whom.
+#[derive(Debug)]
+pub(crate) enum Serve {
+    /// The names of a network on its node.
+    Network {
+        settings: Arc<NetworkSettings>,
+        hosts: watch::Receiver<Arc<Hosts>>,
+    },
+    /// The names of all networks.
+    Unit {
+        settings: UnitSettings,
+        names: watch::Receiver<Arc<UnitNames>>,
+    },
+}
+
+impl Serve {
+    fn answers(&self, client: IpAddr) -> bool {
+        match self {
+            Self::Network { settings, .. } => settings.clients.contains(client),
+            Self::Unit { settings, .. } => settings.clients.iter().any(|it| it.contains(client)),
+        }
+    }
+
+    fn forwarder(&self, limits: Limits) -> Forwarder {
+        match self {
+            Self::Network { settings, .. } => Forwarder::of_network(settings, limits),
+            Self::Unit { settings, .. } => Forwarder::new(settings.upstreams.clone(), limits),
+        }
+    }
+
+    fn decide(&self, query: &Query<'_>, client: IpAddr, transport: Transport) -> Decision {
+        match self {
+            Self::Network { settings, hosts } => {
+                let hosts = hosts.borrow().clone();
+                let elsewhere = Elsewhere {
+                    for_own: !settings.controllers.is_empty(),
+                    for_others: !settings.upstreams.is_empty(),
+                    otherwise: Code::NoSuchName,
+                };
+                let known = OnNode {
+                    settings,
+                    hosts: &hosts,
+                };
+                decide::decide(query, &known, elsewhere, transport)
+            }
+            Self::Unit { settings, names } => {
+                let names = names.borrow().clone();
+                let elsewhere = Elsewhere {
+                    for_own: false,
+                    for_others: !settings.upstreams.is_empty(),
+                    otherwise: Code::Refused,
+                };
+                let seen = names.seen_by(client, query.asker());
+                decide::decide(query, &seen, elsewhere, transport)
+            }
+        }
+    }
+}
+
 /// What questions and connections need.
 #[derive(Debug)]
 struct Shared {
-    settings: Arc<NetworkSettings>,
-    hosts: watch::Receiver<Arc<Hosts>>,
+    serve: Serve,
+    forwarder: Forwarder,
     limits: Limits,
     questions: Arc<Semaphore>,
     connections: Arc<Semaphore>,
 }
 
 impl Server {
-    pub(crate) fn bind(
-        settings: Arc<NetworkSettings>,
-        hosts: watch::Receiver<Arc<Hosts>>,
-        limits: Limits,
-    ) -> io::Result<Self> {
-        let udp = socket(settings.listen, SocketType::DGRAM)?;
-        let tcp = socket(settings.listen, SocketType::STREAM)?;
+    pub(crate) fn bind(listen_on: SocketAddr, serve: Serve, limits: Limits) -> io::Result<Self> {
+        let udp = socket(listen_on, SocketType::DGRAM)?;
+        let tcp = socket(listen_on, SocketType::STREAM)?;
         listen(&tcp, BACKLOG)?;
         Ok(Self {
             udp: Arc::new(UdpSocket::from_std(udp.into())?),
             tcp: TcpListener::from_std(tcp.into())?,
             shared: Arc::new(Shared {
-                settings,
-                hosts,
+                forwarder: serve.forwarder(limits),
+                serve,
                 limits,
                 questions: Arc::new(Semaphore::new(limits.questions)),
                 connections: Arc::new(Semaphore::new(limits.connections)),
             }),
         })
+    }
+
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.udp.local_addr()
     }
 
     /// Never ends; dropping it ends everything that it started.
@@ -108,87 +173,87 @@ impl Server {
     }
 
     async fn datagram(&self, packet: &[u8], client: SocketAddr, work: &mut JoinSet<()>) {
-        if !self.shared.settings.clients.contains(client.ip()) {
+        if !self.shared.serve.answers(client.ip()) {
             return;
         }
-        match self.shared.decide(packet, Transport::Udp) {
-            Decision::Ignore => {}
+        match self.shared.decide(packet, client.ip(), Transport::Udp) {
+            Step::Ignore => {}
             // A client that does not take its answer asks again.
-            Decision::Answer(answer) => drop(self.udp.send_to(&answer, client).await),
-            Decision::Forward(query) => match self.shared.question_permit() {
-                None => drop(
-                    self.udp
-                        .send_to(&query.refuse(Code::ServerFailure), client)
-                        .await,
-                ),
-                Some(permit) => {
-                    let (udp, shared) = (Arc::clone(&self.udp), Arc::clone(&self.shared));
-                    let packet = packet.to_vec();
-                    work.spawn(async move {
-                        let answer = shared.forward(&packet, Transport::Udp, permit).await;
-                        let _ = udp.send_to(&answer, client).await;
-                    });
-                }
-            },
+            Step::Answer(answer) => drop(self.udp.send_to(&answer, client).await),
+            Step::Forward(realm, permit) => {
+                let (udp, shared) = (Arc::clone(&self.udp), Arc::clone(&self.shared));
+                let packet = packet.to_vec();
+                work.spawn(async move {
+                    let answer = shared.forward(&packet, realm, Transport::Udp).await;
+                    drop(permit);
+                    let _ = udp.send_to(&answer, client).await;
+                });
+            }
         }
     }
 
     fn connection(&self, stream: TcpStream, client: SocketAddr, work: &mut JoinSet<()>) {
         let permit = Arc::clone(&self.shared.connections).try_acquire_owned();
-        let is_client = self.shared.settings.clients.contains(client.ip());
+        let is_client = self.shared.serve.answers(client.ip());
         // Dropping the stream closes it.
         if let (true, Ok(permit)) = (is_client, permit) {
             let shared = Arc::clone(&self.shared);
             work.spawn(async move {
                 // A client that went away has nothing to be told.
-                let _ = shared.converse(stream).await;
+                let _ = shared.converse(stream, client.ip()).await;
                 drop(permit);
             });
         }
     }
 }
 
+/// What to do about a packet.
+#[derive(Debug)]
+enum Step {
+    Ignore,
+    Answer(Vec<u8>),
+    /// With a place among the questions under way.
+    Forward(Realm, OwnedSemaphorePermit),
+}
+
 impl Shared {
-    fn decide<'a>(&self, packet: &'a [u8], transport: Transport) -> Decision<'a> {
-        let hosts = self.hosts.borrow().clone();
-        decide(&self.settings, &hosts, packet, transport)
-    }
-
-    fn question_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.questions).try_acquire_owned().ok()
-    }
-
-    /// The packet must be a query.
-    async fn forward(
-        &self,
-        packet: &[u8],
-        transport: Transport,
-        _permit: OwnedSemaphorePermit,
-    ) -> Vec<u8> {
-        let Ok(query) = Query::parse(packet) else {
-            return Vec::new();
+    fn decide(&self, packet: &[u8], client: IpAddr, transport: Transport) -> Step {
+        let query = match decide::read(packet) {
+            Ok(query) => query,
+            Err(Some(answer)) => return Step::Answer(answer),
+            Err(None) => return Step::Ignore,
         };
-        let upstreams = &self.settings.upstreams;
-        match upstream::ask(upstreams, &query, transport, self.limits.upstream).await {
-            Some(answer) if answer.len() <= query.limit(transport) => answer,
-            Some(_) => query.truncated(),
-            None => query.refuse(Code::ServerFailure),
+        match self.serve.decide(&query, client, transport) {
+            Decision::Answer(answer) => Step::Answer(answer),
+            Decision::Forward(realm) => match Arc::clone(&self.questions).try_acquire_owned() {
+                Ok(permit) => Step::Forward(realm, permit),
+                Err(_) => Step::Answer(query.refuse(Code::ServerFailure)),
+            },
         }
     }
 
-    async fn converse(&self, mut stream: TcpStream) -> io::Result<()> {
+    /// The packet must be a query.
+    async fn forward(&self, packet: &[u8], realm: Realm, transport: Transport) -> Vec<u8> {
+        let Ok(query) = Query::parse(packet) else {
+            return Vec::new();
+        };
+        let answer = self.forwarder.forward(&query, realm, transport).await;
+        match answer.len() <= query.limit(transport) {
+            true => answer,
+            false => query.truncated(),
+        }
+    }
+
+    async fn converse(&self, mut stream: TcpStream, client: IpAddr) -> io::Result<()> {
         for _ in 0..QUERIES_PER_CONNECTION {
             let Ok(packet) = timeout(self.limits.idle, read_query(&mut stream)).await else {
                 return Ok(());
             };
             let packet = packet?;
-            let answer = match self.decide(&packet, Transport::Tcp) {
-                Decision::Ignore => return Ok(()),
-                Decision::Answer(answer) => answer,
-                Decision::Forward(query) => match self.question_permit() {
-                    None => query.refuse(Code::ServerFailure),
-                    Some(permit) => self.forward(&packet, Transport::Tcp, permit).await,
-                },
+            let answer = match self.decide(&packet, client, Transport::Tcp) {
+                Step::Ignore => return Ok(()),
+                Step::Answer(answer) => answer,
+                Step::Forward(realm, _permit) => self.forward(&packet, realm, Transport::Tcp).await,
             };
             let length = u16::try_from(answer.len()).unwrap_or_default();
             let framed = [&length.to_be_bytes()[..], &answer[..length.into()]].concat();

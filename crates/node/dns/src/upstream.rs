@@ -14,39 +14,49 @@ use crate::message::{HEADER, Match, Query, Transport, is_truncated, matches};
 /// Longer answers come by TCP.
 const LONGEST_DATAGRAM: usize = 4096;
 
-/// Asks one upstream after the other, each for `patience`; the first answer is passed on under the client's own id and
-/// capitals.
+/// A question to be put to other servers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// What the client asked; answers come back under its id and capitals.
+    pub(crate) query: &'a Query<'a>,
+    /// What is sent: it begins as the query does.
+    pub(crate) packet: &'a [u8],
+    pub(crate) transport: Transport,
+}
+
+/// Asks one server, for `patience`. `None` if it says nothing.
 pub(crate) async fn ask(
-    upstreams: &[SocketAddr],
-    query: &Query<'_>,
-    transport: Transport,
+    server: SocketAddr,
+    asked: Asked<'_>,
     patience: Duration,
 ) -> Option<Vec<u8>> {
-    for upstream in upstreams {
-        match timeout(patience, exchange(*upstream, query, transport)).await {
-            Ok(Ok(answer)) => return Some(answer),
-            Ok(Err(error)) => tracing::debug!(%upstream, %error, "a name server cannot be asked"),
-            Err(_) => tracing::debug!(%upstream, "a name server does not answer"),
-        }
+    match timeout(patience, exchange(server, asked)).await {
+        Ok(Ok(answer)) => return Some(answer),
+        Ok(Err(error)) => tracing::debug!(%server, %error, "a name server cannot be asked"),
+        Err(_) => tracing::debug!(%server, "a name server does not answer"),
     }
     None
 }
 
-async fn exchange(
-    upstream: SocketAddr,
-    query: &Query<'_>,
-    transport: Transport,
-) -> io::Result<Vec<u8>> {
-    let disguised = Disguise::new(query)?;
-    let answer = match transport {
-        Transport::Udp => match by_udp(upstream, &disguised).await? {
+async fn exchange(server: SocketAddr, asked: Asked<'_>) -> io::Result<Vec<u8>> {
+    let disguised = Disguise::new(asked)?;
+    let answer = match asked.transport {
+        Transport::Udp => match by_udp(server, &disguised).await? {
             Some(answer) => answer,
             // It does not keep capitals, so nothing tells its answer from a forged one; a connection does.
-            None => by_tcp(upstream, &disguised).await?,
+            None => by_tcp(server, &disguised).await?,
         },
-        Transport::Tcp => by_tcp(upstream, &disguised).await?,
+        Transport::Tcp => by_tcp(server, &disguised).await?,
     };
-    Ok(disguised.restore(answer, query))
+    Ok(restore(answer, asked.query))
+}
+
+/// Puts the client's own id and question into an answer, which must be one to that question but for capitals.
+pub(crate) fn restore(mut answer: Vec<u8>, query: &Query<'_>) -> Vec<u8> {
+    let question = query.question();
+    answer[..2].copy_from_slice(&query.packet()[..2]);
+    answer[HEADER..HEADER + question.len()].copy_from_slice(question);
+    answer
 }
 
 /// A query under a random id, with random capitals.
@@ -56,9 +66,9 @@ struct Disguise {
 }
 
 impl Disguise {
-    fn new(query: &Query<'_>) -> io::Result<Self> {
-        let mut packet = query.packet().to_vec();
-        let question_end = HEADER + query.question().len();
+    fn new(asked: Asked<'_>) -> io::Result<Self> {
+        let mut packet = asked.packet.to_vec();
+        let question_end = HEADER + asked.query.question().len();
         // One bit for each byte of the longest name, and the id.
         let mut random = [0u8; 34];
         let length = getrandom(&mut random[..], GetRandomFlags::empty())?;
@@ -83,13 +93,6 @@ impl Disguise {
     fn compare(&self, answer: &[u8]) -> Match {
         let id = u16::from_be_bytes([self.packet[0], self.packet[1]]);
         matches(answer, id, &self.packet[HEADER..self.question_end])
-    }
-
-    /// The answer must have matched.
-    fn restore(&self, mut answer: Vec<u8>, query: &Query<'_>) -> Vec<u8> {
-        answer[..2].copy_from_slice(&query.packet()[..2]);
-        answer[HEADER..self.question_end].copy_from_slice(query.question());
-        answer
     }
 }
 

@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use muster_dns::{
     Clients, Hosts, Limits, Name, NameServer as _, NetworkSettings, Resolver, ServeNamesError,
+    UnitNames, UnitServer, UnitSettings,
 };
 use muster_lab::net::{Host, Net};
+use tokio::sync::watch;
 
 const TURN: Duration = Duration::from_millis(20);
 
@@ -31,6 +33,7 @@ fn settings(node: &Host, upstreams: &[SocketAddr]) -> NetworkSettings {
         listen: (node.ip(), 53).into(),
         clients: Clients::new(Ipv4Addr::new(10, 77, 0, 0).into(), 30),
         zones: vec![name("cameras")],
+        controllers: Vec::new(),
         upstreams: upstreams.to_vec(),
     }
 }
@@ -38,6 +41,7 @@ fn settings(node: &Host, upstreams: &[SocketAddr]) -> NetworkSettings {
 fn limits() -> Limits {
     Limits {
         upstream: Duration::from_millis(400),
+        controller: Duration::from_millis(400),
         questions: 4,
         ..Limits::default()
     }
@@ -394,6 +398,185 @@ fn other_questions_are_passed_on() {
         assert!(refused.into_iter().all(|refused| refused));
         assert_eq!(known, ["172.17.0.2"]);
     });
+}
+
+/// The controller's server, in a thread of its own until this is dropped.
+struct Controller {
+    names: watch::Sender<Arc<UnitNames>>,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Controller {
+    fn start(host: &Host, names: UnitNames, upstreams: &[SocketAddr]) -> Self {
+        let (names, watched) = watch::channel(Arc::new(names));
+        let settings = UnitSettings {
+            listen: (host.ip(), 53).into(),
+            clients: vec![Clients::new(Ipv4Addr::new(10, 0, 0, 0).into(), 8)],
+            upstreams: upstreams.to_vec(),
+        };
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+        let host = host.clone();
+        let thread = thread::spawn(move || {
+            let run = || {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .unwrap();
+                runtime.block_on(async {
+                    let server = UnitServer::bind(settings, watched, limits()).unwrap();
+                    ready.send(()).unwrap();
+                    tokio::select! {
+                        () = server.run() => panic!("the server ended"),
+                        _ = stopped => {}
+                    }
+                });
+            };
+            host.run(run).unwrap();
+        });
+        is_ready.recv().unwrap();
+        Self {
+            names,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Two networks that both have a `web`.
+fn unit_names(web: &str) -> UnitNames {
+    let mut names = UnitNames::new();
+    let subnet = |third| Clients::new(Ipv4Addr::new(10, 77, third, 0).into(), 30);
+    let cameras = hosts(&[("web", web), ("0.anna.web", web), ("web.cameras", web)]);
+    names.insert("cameras", subnet(0), cameras);
+    let doors = hosts(&[("web", "10.77.9.2"), ("web.doors", "10.77.9.2")]);
+    names.insert("doors", subnet(9), doors);
+    names
+}
+
+#[test]
+fn names_of_other_nodes_are_known_to_the_controller_and_outlive_it() {
+    muster_lab::require!(Root, NetNs, Tool("dig"));
+    // The controller and the outside are no clients of the network.
+    let net = Net::new(&["node", "client", "third", "controller", "outside"]).unwrap();
+    let (node, client) = (net.host("node"), net.host("client"));
+    let (main, outside) = (net.host("controller"), net.host("outside"));
+    let upstream = Upstream::start(outside, 5300, Manner::Proper);
+    let controller = Controller::start(main, unit_names("10.77.0.2"), &[]);
+    serving(node, async |resolver| {
+        let with_controller = NetworkSettings {
+            controllers: vec![(main.ip(), 53).into()],
+            ..settings(node, &[(outside.ip(), 5300).into()])
+        };
+        resolver.put_network("n1", with_controller).await.unwrap();
+        let own = hosts(&[("own", "10.77.0.3")]);
+        resolver.set_hosts("n1", own).await.unwrap();
+        for transport in ["+notcp", "+tcp"] {
+            for known in ["web", "Web.Cameras", "0.anna.web"] {
+                let found = short(client, &format!("{transport} {known} A")).await;
+                assert_eq!(found, ["10.77.0.2"], "{known} by {transport}");
+            }
+            let reverse = short(client, &format!("{transport} -x 10.77.0.2")).await;
+            assert_eq!(reverse, ["0.anna.web."]);
+        }
+        // A client that does not speak the extension is not answered in it.
+        let plain = dig(client, "+noedns web A").await;
+        assert!(
+            plain.contains("10.77.0.2") && !plain.contains("OPT"),
+            "{plain}"
+        );
+        for unknown in ["nobody", "nobody.cameras", "web.doors"] {
+            assert!(dig(client, unknown).await.contains("NXDOMAIN"), "{unknown}");
+        }
+        assert_eq!(upstream.asked(), 0, "own names stay inside");
+        // What the controller refuses is asked for outside.
+        assert_eq!(short(client, "example.org A").await, ["192.0.2.7"]);
+
+        // Names change without a restart.
+        controller
+            .names
+            .send_replace(Arc::new(unit_names("10.77.0.1")));
+        assert_eq!(short(client, "web A").await, ["10.77.0.1"]);
+
+        // The controller goes: its last word counts, own names and the outside are answered at once.
+        drop(controller);
+        assert_eq!(short(client, "web A").await, ["10.77.0.1"]);
+        assert_eq!(short(client, "own A").await, ["10.77.0.3"]);
+        assert_eq!(short(client, "example.org A").await, ["192.0.2.7"]);
+        let never_asked = dig(client, "other.cameras").await;
+        assert!(never_asked.contains("SERVFAIL"), "{never_asked}");
+
+        // It comes back, and has the last word again.
+        let _again = Controller::start(main, unit_names("10.77.0.2"), &[]);
+        let mut found = Vec::new();
+        for _ in 0..100 {
+            found = short(client, "web A").await;
+            if found == ["10.77.0.2"] {
+                break;
+            }
+            tokio::time::sleep(TURN * 5).await;
+        }
+        assert_eq!(found, ["10.77.0.2"]);
+    });
+}
+
+#[test]
+fn a_controller_that_says_nothing_delays_the_outside_once() {
+    muster_lab::require!(Root, NetNs, Tool("dig"));
+    let net = Net::new(&["node", "client", "third", "controller", "outside"]).unwrap();
+    let (node, client) = (net.host("node"), net.host("client"));
+    let (main, outside) = (net.host("controller"), net.host("outside"));
+    let silent = Upstream::start(main, 53, Manner::Silent);
+    let _upstream = Upstream::start(outside, 5300, Manner::Proper);
+    serving(node, async |resolver| {
+        let with_controller = NetworkSettings {
+            controllers: vec![(main.ip(), 53).into()],
+            ..settings(node, &[(outside.ip(), 5300).into()])
+        };
+        resolver.put_network("n1", with_controller).await.unwrap();
+        for _ in 0..4 {
+            assert_eq!(short(client, "example.org A").await, ["192.0.2.7"]);
+        }
+        // It is asked again after two seconds; four questions take less, unless the machine sleeps in between.
+        assert!(silent.asked() <= 2, "{} times", silent.asked());
+        // Nobody else may be asked for these, so it is asked each time.
+        let before = silent.asked();
+        assert!(dig(client, "nobody").await.contains("SERVFAIL"));
+        assert_eq!(silent.asked(), before + 1);
+    });
+}
+
+#[test]
+fn a_controller_asks_others_for_the_rest_where_it_shall() {
+    muster_lab::require!(Root, NetNs, Tool("dig"));
+    let net = Net::new(&["controller", "node", "outside"]).unwrap();
+    let (main, node, outside) = (
+        net.host("controller"),
+        net.host("node"),
+        net.host("outside"),
+    );
+    let upstream = Upstream::start(outside, 5300, Manner::Proper);
+    for (upstreams, expected) in [
+        (vec![SocketAddr::from((outside.ip(), 5300))], "192.0.2.7"),
+        (Vec::new(), "REFUSED"),
+    ] {
+        let _controller = Controller::start(main, unit_names("10.77.0.2"), &upstreams);
+        let mut command = node.command("dig");
+        command.args(["+tries=1", "+time=3", "@10.77.0.1", "example.org", "A"]);
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert!(said.contains(expected), "{said}");
+    }
+    assert_eq!(upstream.asked(), 1);
 }
 
 /// Garbage of every kind, by both ways; then a good question.

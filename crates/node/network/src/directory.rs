@@ -10,7 +10,7 @@ use crate::records::Record;
 
 const DNS_PORT: u16 = 53;
 /// More than that would only make a question that nobody answers take longer.
-const MAX_UPSTREAMS: usize = 8;
+const MAX_SERVERS: usize = 4;
 
 /// Why names are not served.
 pub type DirectoryError = ServeNamesError;
@@ -52,25 +52,33 @@ fn hosts(instances: &[Record]) -> Hosts {
     names.collect()
 }
 
-/// The controller's servers come first: they know the names of other nodes. So there are no zones whose names end here.
+/// Whoever the controller names knows the network's names on other nodes; the node's own servers know the outside.
 fn serving(network: &NodeNetwork, instances: &[Record], own: &[SocketAddr]) -> Serving {
     let listen = SocketAddr::new(network.address, DNS_PORT);
     let at_port = |address: &IpAddr| SocketAddr::new(*address, DNS_PORT);
     let named = instances
         .iter()
         .flat_map(|record| record.name_servers.iter().map(at_port));
-    let mut upstreams: Vec<SocketAddr> = Vec::new();
-    for upstream in named.chain(own.iter().copied()) {
-        if upstream != listen && !upstreams.contains(&upstream) && upstreams.len() < MAX_UPSTREAMS {
-            upstreams.push(upstream);
-        }
-    }
+    let controllers = servers(named, &[listen]);
+    let others: Vec<SocketAddr> = controllers.iter().copied().chain([listen]).collect();
     Serving {
         listen,
         clients: Clients::new(network.subnet.address(), network.subnet.prefix_length()),
-        zones: Vec::new(),
-        upstreams,
+        zones: network.id.as_str().parse().into_iter().collect(),
+        upstreams: servers(own.iter().copied(), &others),
+        controllers,
     }
+}
+
+/// Each of them once, but for `others`, and not too many.
+fn servers(named: impl Iterator<Item = SocketAddr>, others: &[SocketAddr]) -> Vec<SocketAddr> {
+    let mut servers: Vec<SocketAddr> = Vec::new();
+    for server in named {
+        if !others.contains(&server) && !servers.contains(&server) && servers.len() < MAX_SERVERS {
+            servers.push(server);
+        }
+    }
+    servers
 }
 
 #[cfg(test)]
@@ -94,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_controllers_servers_are_asked_before_the_nodes_and_never_the_own_one() {
+    fn the_controllers_servers_and_the_nodes_are_told_apart_and_the_own_one_is_not_asked() {
         let network = NodeNetwork {
             id: NetworkId::new("n").unwrap(),
             subnet: "10.1.0.0/16".parse().unwrap(),
@@ -105,10 +113,15 @@ mod tests {
             record(2, &["a", "b c", "web"], &[[10, 9, 0, 1], [10, 1, 0, 1]]),
             record(3, &["web"], &[[10, 9, 0, 1], [10, 9, 0, 2]]),
         ];
-        let own = ["192.0.2.1:53".parse().unwrap()];
+        let own = ["10.9.0.2:53", "192.0.2.1:53"].map(|it| it.parse().unwrap());
         let serving = serving(&network, &instances, &own);
-        let asked: Vec<_> = serving.upstreams.iter().map(ToString::to_string).collect();
-        assert_eq!(asked, ["10.9.0.1:53", "10.9.0.2:53", "192.0.2.1:53"]);
+        let texts = |servers: &[SocketAddr]| {
+            let texts = servers.iter().map(ToString::to_string);
+            texts.collect::<Vec<_>>()
+        };
+        assert_eq!(texts(&serving.controllers), ["10.9.0.1:53", "10.9.0.2:53"]);
+        assert_eq!(texts(&serving.upstreams), ["192.0.2.1:53"]);
+        assert_eq!(serving.zones, ["n".parse().unwrap()]);
         assert_eq!(serving.listen.to_string(), "10.1.0.1:53");
         // A name may be that of several instances; what is no name is left out.
         assert_eq!(hosts(&instances).len(), 2);

@@ -118,12 +118,6 @@ impl Wish {
         let attachment = attachment(id, namespace.clone()).map_err(PlanError::Attachment)?;
         let hostname = self.hostname.clone().unwrap_or_else(|| id.to_string());
         let names = names::of_instance(&self.ident, self.hostname.as_deref(), &network.id);
-        let mut name_servers = vec![network.address];
-        for server in &self.parameters.dns_servers {
-            if !name_servers.contains(server) {
-                name_servers.push(*server);
-            }
-        }
         let record = Record {
             instance: id,
             name: self.ident.to_string(),
@@ -142,7 +136,8 @@ impl Wish {
                 hostname: hostname.clone(),
             }],
             hostname,
-            name_servers,
+            // The node's server asks the controller's, and says for which network; an instance could not.
+            name_servers: vec![network.address],
         };
         Ok(Plan {
             record,

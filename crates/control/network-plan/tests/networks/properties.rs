@@ -191,12 +191,15 @@ fn names_lead_to_whom_they_should(
         let ident = &endpoint.instance;
         let name = format!("{}.{}.{}", ident.instance, ident.subject_id, ident.item_id);
         let hosts = &plan.hosts[&parameters.network_id];
-        prop_assert_eq!(
-            hosts.get(&name),
-            Some(&BTreeSet::from([v4(parameters.ip)])),
-            "{}",
-            name
-        );
+        let id = ident.instance_id().to_string();
+        for name in [name, format!("{id}.{}", parameters.network_id), id] {
+            prop_assert_eq!(
+                hosts.get(&name),
+                Some(&BTreeSet::from([v4(parameters.ip)])),
+                "{}",
+                name
+            );
+        }
     }
     // In no network can a name be resolved that leads to somebody who must not be called from there.
     for (network, hosts) in &plan.hosts {

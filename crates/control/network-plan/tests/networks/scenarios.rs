@@ -185,18 +185,24 @@ fn names_are_those_of_the_field() {
         let addresses = addresses.iter().map(ToString::to_string);
         format!("{name} {}", addresses.collect::<Vec<_>>().join(","))
     });
-    assert_eq!(
-        shown.collect::<Vec<_>>(),
-        [
-            "0.subject.web 172.17.0.3",
-            "0.subject.web.acme 172.17.0.3",
-            "1.subject.web 172.17.0.4",
-            "1.subject.web.acme 172.17.0.4",
-            "subject.web 172.17.0.3",
-            "subject.web.acme 172.17.0.3",
-            "www 172.17.0.3,172.17.0.4",
-        ]
-    );
+    let mut expected: Vec<String> = [
+        "0.subject.web 172.17.0.3",
+        "0.subject.web.acme 172.17.0.3",
+        "1.subject.web 172.17.0.4",
+        "1.subject.web.acme 172.17.0.4",
+        "subject.web 172.17.0.3",
+        "subject.web.acme 172.17.0.3",
+        "www 172.17.0.3,172.17.0.4",
+        "www.acme 172.17.0.3,172.17.0.4",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for (number, address) in [(0, "172.17.0.3"), (1, "172.17.0.4")] {
+        let id = ident("web", "subject", number).instance_id();
+        expected.extend([format!("{id} {address}"), format!("{id}.acme {address}")]);
+    }
+    expected.sort_unstable();
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn plugins_are_told_all_that_the_controller_says() {
 }
 
 #[test]
-fn the_answer_names_the_bridges_name_server_first() {
+fn the_answer_names_the_bridges_name_server_which_asks_the_others() {
     let plan = plan(&wish()).unwrap();
     let servers: Vec<_> = plan
         .answer
@@ -80,7 +80,8 @@ fn the_answer_names_the_bridges_name_server_first() {
         .iter()
         .map(ToString::to_string)
         .collect();
-    assert_eq!(servers, ["172.17.0.1", "10.0.0.53"]);
+    assert_eq!(servers, ["172.17.0.1"]);
+    assert_eq!(plan.record.name_servers, wish().parameters.dns_servers);
     assert_eq!(plan.answer.hostname, "web");
     assert_eq!(plan.answer.hosts[0].hostname, "web");
     let nameless = Wish {

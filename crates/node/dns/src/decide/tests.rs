@@ -11,6 +11,7 @@ fn settings() -> NetworkSettings {
         listen: "172.17.0.1:53".parse().unwrap(),
         clients: Clients::new("172.17.0.0".parse().unwrap(), 16),
         zones: vec![name("cameras")],
+        controllers: Vec::new(),
         upstreams: vec!["192.0.2.1:53".parse().unwrap()],
     }
 }
@@ -35,17 +36,29 @@ fn packet(question: &str, kind: u16) -> Vec<u8> {
     packet
 }
 
+fn decide_packet(settings: &NetworkSettings, packet: &[u8]) -> Option<Decision> {
+    let query = match read(packet) {
+        Ok(query) => query,
+        Err(answer) => return answer.map(Decision::Answer),
+    };
+    let hosts = hosts();
+    let known = OnNode {
+        settings,
+        hosts: &hosts,
+    };
+    let elsewhere = Elsewhere {
+        for_own: !settings.controllers.is_empty(),
+        for_others: !settings.upstreams.is_empty(),
+        otherwise: Code::NoSuchName,
+    };
+    Some(decide(&query, &known, elsewhere, Transport::Udp))
+}
+
 /// The code and the number of records, or `None` if another server is asked.
 fn ask(question: &str, kind: u16) -> Option<(u8, u8)> {
-    match decide(
-        &settings(),
-        &hosts(),
-        &packet(question, kind),
-        Transport::Udp,
-    ) {
+    match decide_packet(&settings(), &packet(question, kind)).unwrap() {
         Decision::Answer(answer) => Some((answer[3] & 15, answer[7])),
         Decision::Forward(_) => None,
-        Decision::Ignore => panic!("{question} was ignored"),
     }
 }
 
@@ -79,39 +92,38 @@ fn known_names_are_answered_and_unknown_ones_are_not_spread() {
         ..settings()
     };
     let packet = packet("example.org", A);
-    let Decision::Answer(answer) = decide(&alone, &hosts(), &packet, Transport::Udp) else {
+    let Some(Decision::Answer(answer)) = decide_packet(&alone, &packet) else {
         panic!("nobody else could be asked");
     };
     assert_eq!(answer[3] & 15, 3);
 }
 
 #[test]
-fn an_address_has_the_name_that_it_was_given_first() {
-    let mut hosts = Hosts::new();
-    let address = "172.17.0.2".parse().unwrap();
-    assert!(hosts.insert(name("first"), address) && hosts.insert(name("second"), address));
-    assert_eq!(hosts.names[&address], name("first"));
-    assert_eq!(hosts.len(), 2);
-}
-
-#[test]
-fn clients_are_those_of_the_network() {
-    let contains = |network: &str, length, address: &str| {
-        Clients::new(network.parse().unwrap(), length).contains(address.parse().unwrap())
+fn own_names_are_asked_for_where_they_are_known_and_nowhere_else() {
+    let with_controller = NetworkSettings {
+        controllers: vec!["192.0.2.53:53".parse().unwrap()],
+        ..settings()
     };
-    assert!(contains("172.17.0.0", 16, "172.17.255.1"));
-    assert!(contains("172.17.0.0", 16, "::ffff:172.17.0.9"));
-    assert!(!contains("172.17.0.0", 16, "172.18.0.1"));
-    assert!(!contains("172.17.0.0", 16, "fd00::1"));
-    assert!(contains("0.0.0.0", 0, "203.0.113.1"));
-    assert!(contains("fd00::", 64, "fd00::9") && !contains("fd00::", 64, "fd00:0:0:1::9"));
-    assert!(!contains("172.17.0.1", 200, "172.17.0.2"));
+    let realm = |question| match decide_packet(&with_controller, &packet(question, 1)) {
+        Some(Decision::Forward(realm)) => realm,
+        other => panic!("{question}: {other:?}"),
+    };
+    for own in ["nobody", "nobody.cameras", "9.0.17.172.in-addr.arpa"] {
+        assert_eq!(realm(own), Realm::Own);
+    }
+    assert_eq!(realm("0.subject.item"), Realm::Anybodys);
+    assert_eq!(realm("1.2.0.192.in-addr.arpa"), Realm::Anybodys);
+    let known = decide_packet(&with_controller, &packet("web", 1));
+    assert!(
+        matches!(known, Some(Decision::Answer(_))),
+        "nobody is asked"
+    );
 }
 
 proptest! {
     #[test]
     fn any_packet_is_decided_on(packet in prop::collection::vec(any::<u8>(), 0..100)) {
-        if let Decision::Answer(answer) = decide(&settings(), &hosts(), &packet, Transport::Udp) {
+        if let Some(Decision::Answer(answer)) = decide_packet(&settings(), &packet) {
             prop_assert!(answer.len() >= 12 && answer[2] & 0x80 != 0);
             prop_assert!(answer.len() <= packet.len().max(12) + 64, "no use for floods");
         }
