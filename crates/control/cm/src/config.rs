@@ -1,6 +1,7 @@
 //! The configuration: from layers of files, environment and flags to a structure that cannot be invalid.
 
 pub mod cloud;
+mod names;
 pub mod parts;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use std::time::Duration as Time;
 
 use muster_api::domain::CertType;
 use muster_config::{ByteSize, Duration, Problems, Validate};
+use muster_dns::UnitSettings;
 use muster_rpc::ListenAddress;
 use serde::Deserialize;
 
@@ -23,6 +25,10 @@ use self::parts::{NetworksConfig, RawImageManager, RawLauncher, RawNetworks, Raw
 pub struct RawConfig {
     /// Where Service Managers are listened for; `:8093` is port 8093 of every address.
     pub cm_server_url: String,
+    /// Where nodes ask for names of instances on other nodes: an address of this machine, port 53. Without it, the address of
+    /// `cmServerUrl`, if that is one and not the loopback; `off` for no such server. Nodes are told the address with each
+    /// instance, so another one restarts instances.
+    pub dns_ip: String,
     /// Where nodes fetch blobs.
     pub file_server_url: String,
     /// How nodes name the server of blobs, `host` or `host:port`, where that is not the address it listens on.
@@ -87,6 +93,7 @@ impl Default for RawConfig {
     fn default() -> Self {
         Self {
             cm_server_url: ":8093".to_owned(),
+            dns_ip: String::new(),
             file_server_url: ":8094".to_owned(),
             file_server_address: String::new(),
             iam_public_server_url: String::new(),
@@ -183,6 +190,8 @@ pub struct Config {
     pub instance_ttl: Time,
     /// How instances are connected, if they are.
     pub networks: Option<NetworksConfig>,
+    /// Where names of instances are served, if they are.
+    pub names: Option<UnitSettings>,
     /// How long removed items are kept.
     pub item_ttl: Time,
     /// How often is looked for items that can go.
@@ -332,7 +341,10 @@ impl Validate for RawConfig {
         if self.control_socket.as_os_str().is_empty() {
             problems.report("controlSocket", "must be given");
         }
-        let networks = parts::networks(&self.networks, problems);
+        let names = names::names(&self.dns_ip, &self.networks, listen_for_nodes, problems);
+        let own_server = names.as_ref().and_then(|it| it.as_ref());
+        let own_server = own_server.map(|it| it.listen.ip());
+        let networks = parts::networks(&self.networks, own_server, problems);
         let cloud = cloud::cloud(&self, problems);
         let or = |given: Option<Duration>, seconds| {
             given.map_or(Time::from_secs(seconds), Duration::get)
@@ -348,6 +360,7 @@ impl Validate for RawConfig {
             control_listen: control_listen?,
             updates: self.updates(),
             instance_ttl: or(self.launcher.instance_ttl, 30 * DAY),
+            names: names?.filter(|_| matches!(networks, Some(Some(_)))),
             networks: networks?,
             item_ttl: or(self.image_manager.update_item_ttl, 30 * DAY),
             item_check_period: or(self.image_manager.remove_outdated_period, DAY),

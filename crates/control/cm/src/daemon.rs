@@ -34,7 +34,7 @@ use crate::receivers::receivers;
 use crate::servers::{ServeNodesError, Servers};
 use crate::switchboard::{Later, Switchboard};
 use crate::unit_nodes::{Pauses, UnitNodes};
-use crate::{desired_file, follow};
+use crate::{desired_file, follow, names};
 
 /// How long tasks get to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -233,6 +233,11 @@ pub(crate) async fn run(config: Config, start: Start) -> Result<ExitCode, StartE
         instance_ttl: config.instance_ttl,
     });
     let placer = Arc::new(placer.await.map_err(StartError::Placement)?);
+    if let Some(settings) = config.names.clone() {
+        tasks.spawn_until_shutdown("names", names::serve(settings, placer.names()));
+    } else if config.networks.is_some() {
+        tracing::info!("names of instances on other nodes are not served: dnsIp is not given");
+    }
     let unit_nodes = UnitNodes {
         controller: controller.clone(),
         unit_config: unit_config.clone(),

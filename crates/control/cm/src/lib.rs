@@ -16,6 +16,7 @@
 //! | `follow` | the identity manager's nodes and subjects, and what operators are shown, as they change |
 //! | `receivers`, `switchboard` | what nodes say, and who is told |
 //! | `placement` | the balancer of updates, over `muster-balance`, `muster-network-plan` and `muster-instance-data` |
+//! | `names` | names of instances across nodes, over `muster-dns` |
 //! | `unit_nodes` | nodes as updates use them: pausing, the Unit's configuration, what each shall run |
 //! | `operations`, `operators`, `logs` | what operators ask for, and where |
 //! | `desired_file` | a desired status from a file |
@@ -37,6 +38,7 @@
 //! | identity | the identity manager | a `watch` of the identity |
 //! | follow | the identity manager's nodes and subjects | `switchboard`, a `watch` of subjects |
 //! | nodes' ports | the identity, the shutdown | both servers |
+//! | names | questions of nodes, a `watch` of the names of the last plan | answers |
 //! | desired status file | SIGHUP | updates |
 //! | item maintenance ([`muster_items`]) | a timer | what is not needed goes |
 //!
@@ -59,6 +61,7 @@ mod fault;
 mod follow;
 mod identity;
 mod logs;
+mod names;
 mod nodes;
 mod operations;
 mod operators;

@@ -18,7 +18,7 @@ use muster_desired::{
 };
 use tokio::sync::watch;
 
-use crate::placement::Placer;
+use crate::placement::{Placer, Sight};
 use crate::unit_nodes::{PauseNodeError, UnitNodes};
 
 /// So long is waited for instances to leave a node.
@@ -36,12 +36,13 @@ impl UnitOperations {
     async fn previewed(
         &self,
         preview: Result<Preview, ApplyError>,
+        sight: Sight,
     ) -> Result<Previewed, OperationError> {
         let Preview {
             differences,
             question,
         } = preview?;
-        let placements = self.places(question).await?;
+        let placements = self.places(question, sight).await?;
         Ok(Previewed {
             differences,
             placements,
@@ -49,8 +50,12 @@ impl UnitOperations {
     }
 
     /// Where everything would be.
-    async fn places(&self, question: Question) -> Result<Vec<PlannedPlace>, OperationError> {
-        let preview = self.placer.preview(question).await;
+    async fn places(
+        &self,
+        question: Question,
+        sight: Sight,
+    ) -> Result<Vec<PlannedPlace>, OperationError> {
+        let preview = self.placer.preview(question, sight).await;
         let preview = preview.map_err(|source| OperationError::Failed {
             operation: "plan where instances would be".to_owned(),
             source: Box::new(source),
@@ -101,8 +106,7 @@ impl UnitOperations {
         let moved = |progress: &Arc<Progress>| {
             let elsewhere = |place: &PlannedPlace| match place {
                 PlannedPlace::Placed { instance, .. } => {
-                    let now = progress.instances.get(instance);
-                    now.is_none_or(|it| it.node.as_ref() != Some(node))
+                    progress.instances.on_node(node, instance).is_none()
                 }
                 PlannedPlace::Unplaced { .. } => true,
             };
@@ -133,7 +137,17 @@ impl Operations for UnitOperations {
     }
 
     fn preview(&self, desired: DesiredStatus) -> Operation<'_, Previewed> {
-        Box::pin(async move { self.previewed(self.updates.preview(desired).await).await })
+        Box::pin(async move {
+            let preview = self.updates.preview(desired).await;
+            self.previewed(preview, Sight::Here).await
+        })
+    }
+
+    fn dry_run(&self, desired: DesiredStatus) -> Operation<'_, Previewed> {
+        Box::pin(async move {
+            let preview = self.updates.preview(desired).await;
+            self.previewed(preview, Sight::AlsoSources).await
+        })
     }
 
     fn rollback(&self, to: Option<UpdateId>) -> Operation<'_, Accepted> {
@@ -142,8 +156,8 @@ impl Operations for UnitOperations {
 
     fn preview_rollback(&self, to: Option<UpdateId>) -> Operation<'_, Previewed> {
         Box::pin(async move {
-            self.previewed(self.updates.preview_rollback(to).await)
-                .await
+            let preview = self.updates.preview_rollback(to).await;
+            self.previewed(preview, Sight::Here).await
         })
     }
 
@@ -193,7 +207,7 @@ impl Operations for UnitOperations {
                 .filter(|(_, Place { node: at, .. })| *at == node)
                 .map(|(instance, _)| instance.clone())
                 .collect();
-            let places = self.places(question).await?;
+            let places = self.places(question, Sight::Here).await?;
             let moves = places.into_iter().filter(|place| match place {
                 PlannedPlace::Placed {
                     instance, node: to, ..

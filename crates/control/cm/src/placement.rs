@@ -13,9 +13,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _};
 use muster_api::domain::{AosCode, AosError, InstanceIdent, RuntimeId, RuntimeType, SubjectId};
 use muster_balance::{ExplainInstanceError, Explanation};
 use muster_desired::seams::{Assignment, Balancer, Question};
+use muster_dns::UnitNames;
 use muster_instance_data::{InstanceData, Prepared};
 use muster_items::Items;
 use muster_store::Store;
@@ -29,7 +31,23 @@ use self::plan::{Books, Planned};
 use self::surroundings::{ItemFacts, Surroundings};
 use crate::config::parts::NetworksConfig;
 use crate::fault::BOOKS_WRITTEN;
+use crate::names::{self, UnitHosts};
 use crate::nodes::NodeDirectory;
+
+/// So many items are looked at at a time, where they are not here.
+const LOOKS: usize = 8;
+
+/// So long is waited for all of them.
+const LOOKING: Duration = Duration::from_secs(20);
+
+/// What a preview may look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// Items that are here.
+    Here,
+    /// Also sources of items that are not, for what they need.
+    AlsoSources,
+}
 
 /// What places are made from.
 #[derive(Debug, Clone)]
@@ -52,22 +70,71 @@ pub(crate) struct Placer {
     parts: Parts,
     /// Held while a plan is made and written down.
     books: Mutex<Books>,
+    /// Of the last plan that was written down.
+    names: watch::Sender<Arc<UnitNames>>,
 }
 
 impl Placer {
     pub(crate) async fn open(parts: Parts) -> Result<Self, LoadBooksError> {
-        let books = database::load(&parts.store).await?;
-        let books = Mutex::new(books);
-        Ok(Self { parts, books })
+        let books = Mutex::new(database::load(&parts.store).await?);
+        let hosts = database::load_names(&parts.store).await;
+        let hosts = hosts.map_err(LoadBooksError::Store)?;
+        let (names, _) = watch::channel(Arc::new(names::served(&hosts)));
+        Ok(Self {
+            parts,
+            books,
+            names,
+        })
     }
 
-    async fn surroundings(&self, question: &Question) -> Surroundings {
-        let mut around = Surroundings {
+    /// The names of all instances that were given a place.
+    pub(crate) fn names(&self) -> watch::Receiver<Arc<UnitNames>> {
+        self.names.subscribe()
+    }
+
+    /// All but items.
+    fn bare_surroundings(&self) -> Surroundings {
+        Surroundings {
             nodes: self.parts.nodes.all(),
             unit_config: self.parts.unit_config.borrow().clone(),
             subjects: self.parts.subjects.borrow().clone(),
             ..Surroundings::default()
-        };
+        }
+    }
+
+    /// With items that may not be here yet: what they are is asked for at their sources.
+    async fn looked_around(&self, question: &Question) -> Surroundings {
+        let mut around = self.bare_surroundings();
+        let looks = question.items.iter().map(|(id, item)| {
+            let (items, desired) = (self.parts.items.clone(), Arc::clone(&question.desired));
+            let (id, item) = (id.clone(), item.clone());
+            async move { (id, items.inspect(&item, desired.trust()).await) }.boxed()
+        });
+        let looks: Vec<_> = looks.collect();
+        let mut looks = futures_util::stream::iter(looks).buffer_unordered(LOOKS);
+        let deadline = tokio::time::Instant::now() + LOOKING;
+        while let Ok(Some((id, looked))) = tokio::time::timeout_at(deadline, looks.next()).await {
+            match looked {
+                Ok(described) => {
+                    around.items.insert(id, ItemFacts::new(described));
+                }
+                Err(error) => {
+                    let error = unknown(&ErrorChain(&error));
+                    around.unreadable.insert(id, error);
+                }
+            }
+        }
+        for id in question.items.keys() {
+            if !around.items.contains_key(id) && !around.unreadable.contains_key(id) {
+                let why = format!("its source was not reached within {} s", LOOKING.as_secs());
+                around.unreadable.insert(id.clone(), unknown(&why));
+            }
+        }
+        around
+    }
+
+    async fn surroundings(&self, question: &Question) -> Surroundings {
+        let mut around = self.bare_surroundings();
         for (id, item) in &question.items {
             match self.parts.items.describe(item).await {
                 Ok(described) => {
@@ -90,15 +157,25 @@ impl Placer {
         books: Books,
     ) -> Result<Decided, PlanError> {
         let networks = self.parts.networks.clone();
+        let named = self.names.borrow().clone();
         let now = seconds(SystemTime::now());
         let expired = now.saturating_sub(self.parts.instance_ttl.as_secs());
         let work = move || {
             let decided = plan::plan(&question, &around, &books, networks.as_ref(), now, expired);
-            decided.map(|(planned, forgotten)| Decided {
-                question,
-                around,
-                planned,
-                forgotten,
+            decided.map(|(mut planned, forgotten)| {
+                let hosts = planned.networks.as_mut().map(names::taken_from);
+                let hosts = hosts.unwrap_or_default();
+                let served = names::served(&hosts);
+                Decided {
+                    news: (served != *named).then(|| NewNames {
+                        served: Arc::new(served),
+                        hosts,
+                    }),
+                    question,
+                    around,
+                    planned,
+                    forgotten,
+                }
             })
         };
         let decided = tokio::task::spawn_blocking(work).await;
@@ -109,12 +186,17 @@ impl Placer {
         let around = self.surroundings(&question).await;
         let mut books = self.books.lock().await;
         let decided = self.decide(question, around, books.clone()).await;
-        let decided = decided.map_err(|error| failed(&error))?;
+        let mut decided = decided.map_err(|error| failed(&error))?;
         if decided.planned.books != *books {
             let written = database::save(&self.parts.store, &decided.planned.books).await;
             written.map_err(|error| failed(&error))?;
             muster_fault::hit(BOOKS_WRITTEN);
             *books = decided.planned.books.clone();
+        }
+        if let Some(news) = decided.news.take() {
+            let written = database::save_names(&self.parts.store, news.hosts).await;
+            written.map_err(|error| failed(&error))?;
+            self.names.send_replace(news.served);
         }
         drop(books);
         let prepared = self.prepare(&decided).await;
@@ -153,13 +235,23 @@ impl Placer {
         prepared
     }
 
-    /// Where everything would be. Nothing is given out.
-    pub(crate) async fn preview(&self, question: Question) -> Result<Previewed, PlanError> {
-        let mut around = self.surroundings(&question).await;
-        for (item, error) in &mut around.unreadable {
-            // Only what is here says what it needs.
-            error.message = format!("item {item} is placed when it has been downloaded");
-        }
+    /// Where everything would be. Nothing is given out, and nothing is kept of items that are not here.
+    pub(crate) async fn preview(
+        &self,
+        question: Question,
+        sight: Sight,
+    ) -> Result<Previewed, PlanError> {
+        let around = match sight {
+            Sight::AlsoSources => self.looked_around(&question).await,
+            Sight::Here => {
+                let mut around = self.surroundings(&question).await;
+                for (item, error) in &mut around.unreadable {
+                    // Only what is here says what it needs.
+                    error.message = format!("item {item} is placed when it has been downloaded");
+                }
+                around
+            }
+        };
         let runtimes = runtime_types(&around);
         let books = self.books.lock().await.clone();
         let decided = self.decide(question, around, books).await?;
@@ -206,11 +298,27 @@ struct Decided {
     planned: Planned,
     /// Instances that nobody wanted for long.
     forgotten: Vec<InstanceIdent>,
+    /// Names, if they are others than before.
+    news: Option<NewNames>,
+}
+
+/// What can be resolved in each network.
+#[derive(Debug)]
+struct NewNames {
+    hosts: UnitHosts,
+    /// The same, as it is served.
+    served: Arc<UnitNames>,
 }
 
 fn seconds(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |it| it.as_secs())
+}
+
+/// Of an item that cannot be looked at.
+fn unknown(why: &dyn std::fmt::Display) -> AosError {
+    let text = format!("where it would run is not known: {why}");
+    AosError::new(AosCode::NotFound, text)
 }
 
 fn failed(error: &(dyn std::error::Error + 'static)) -> AosError {

@@ -145,6 +145,7 @@ impl Switchboard {
 
     /// Something is wrong with a stream.
     pub(crate) fn incident(&self, incident: &Incident) {
+        self.shut_out(incident);
         let (node, message) = told(incident);
         // A stream that has not said whose it is, and a clock before 1970, are no alerts of a node.
         let (Some(node), Ok(timestamp)) = (node, SystemTime::now().try_into()) else {
@@ -160,6 +161,21 @@ impl Switchboard {
             cloud.alert_later(&node, &alert);
         }
         self.view.alert(&node, alert);
+    }
+
+    /// Updates do not wait for a node that is kept out. Names that nobody knows are nobody's business.
+    fn shut_out(&self, incident: &Incident) {
+        if let Incident::Refused {
+            node: Some(node),
+            kept_out: Some(_),
+            ..
+        } = incident
+            && self.nodes.get(node).is_some()
+        {
+            let (updates, node) = (self.later().updates.clone(), node.clone());
+            // Whoever ends a stream does not wait for updates. A node is kept out for a second at least, so there are few.
+            tokio::spawn(async move { updates.node_shut_out(node).await });
+        }
     }
 
     /// The identity manager says which nodes there are.

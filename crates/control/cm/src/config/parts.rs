@@ -34,8 +34,13 @@ pub struct RawNetworks {
     pub pools: Vec<String>,
     /// How long the prefix of a network is: 16.
     pub prefix_length: Option<u8>,
-    /// Whom instances ask for names, besides their node.
+    /// Whom nodes ask for names of instances, besides the server at `dnsIp`.
     pub dns_servers: Vec<String>,
+    /// Whom the server at `dnsIp` asks for names that are not the Unit's. Without any it refuses them, and nodes ask their own
+    /// servers.
+    pub dns_forwarders: Vec<String>,
+    /// Whom the server at `dnsIp` answers, as `10.0.0.0/8`: every address that is not of the Internet, unless others are given.
+    pub dns_clients: Vec<String>,
 }
 
 /// Items on the Main Node.
@@ -61,11 +66,13 @@ pub struct RawNodeInfoProvider {
 /// What networks are made of; `None` without networks.
 pub(super) fn networks(
     raw: &RawNetworks,
+    own_server: Option<IpAddr>,
     problems: &mut Problems<'_>,
 ) -> Option<Option<NetworksConfig>> {
-    let mut servers = Vec::new();
+    let mut servers: Vec<IpAddr> = own_server.into_iter().collect();
     for (index, server) in raw.dns_servers.iter().enumerate() {
         match server.parse() {
+            Ok(server) if servers.contains(&server) => {}
             Ok(server) => servers.push(server),
             Err(error) => {
                 let error: std::net::AddrParseError = error;
@@ -118,6 +125,6 @@ fn pool(raw: &RawNetworks, problems: &mut Problems<'_>) -> Option<SubnetPool> {
 pub struct NetworksConfig {
     /// How addresses are given out.
     pub settings: Settings,
-    /// Whom instances ask for names, besides their node.
+    /// Whom nodes ask for names of instances on other nodes.
     pub dns_servers: Vec<IpAddr>,
 }

@@ -54,7 +54,9 @@ fn everything_that_is_wrong_is_named_at_once() {
     let error = load(
         r#"{"cmServerUrl": "main", "fileServerUrl": "8094", "fileServerAddress": "a b", "controlServerUrl": "x",
             "controlSocket": "", "certStorage": "",
-            "networks": {"mode": "maybe", "pools": ["10.0.0.1/8"], "dnsServers": ["nobody"]}}"#,
+            "dnsIp": "0.0.0.0",
+            "networks": {"mode": "maybe", "pools": ["10.0.0.1/8"], "dnsServers": ["nobody"], "dnsForwarders": ["?"],
+                "dnsClients": ["10/8"]}}"#,
     )
     .unwrap_err();
     let text = format!("{}", muster_telemetry::ErrorChain(&error));
@@ -71,6 +73,9 @@ fn everything_that_is_wrong_is_named_at_once() {
         "networks.mode",
         "networks.pools[0]",
         "networks.dnsServers[0]",
+        "networks.dnsForwarders[0]",
+        "networks.dnsClients[0]",
+        "dnsIp",
     ] {
         assert!(text.contains(key), "{key} in {text}");
     }
@@ -82,6 +87,45 @@ fn without_tls_a_reason_is_needed() {
     assert_eq!(config.trust, Trust::Insecure("a trial".into()));
     assert!(config.networks.is_none());
     assert!(load(r#"{"insecure": "  "}"#).is_err());
+}
+
+#[test]
+fn names_are_served_where_nodes_can_ask() {
+    let served = |more: &str| {
+        let config = load(&format!("{{{WITH_IAM}, {more}}}")).unwrap();
+        let servers = config.networks.map(|it| it.dns_servers);
+        (
+            config.names.map(|it| it.listen.to_string()),
+            servers.unwrap_or_default(),
+        )
+    };
+    let main = |servers: &[&str]| {
+        servers
+            .iter()
+            .map(|it| it.parse().unwrap())
+            .collect::<Vec<IpAddr>>()
+    };
+    let by_default = served(
+        r#""cmServerUrl": "10.0.0.1:8093", "networks": {"dnsServers": ["10.0.0.9", "10.0.0.1"]}"#,
+    );
+    assert_eq!(
+        by_default,
+        (Some("10.0.0.1:53".into()), main(&["10.0.0.1", "10.0.0.9"]))
+    );
+    for nobody_could in [":8093", "127.0.0.1:8093"] {
+        let none = served(&format!(r#""cmServerUrl": "{nobody_could}""#));
+        assert_eq!(none, (None, Vec::new()));
+    }
+    assert_eq!(
+        served(r#""dnsIp": "10.0.0.2""#),
+        (Some("10.0.0.2:53".into()), main(&["10.0.0.2"]))
+    );
+    assert_eq!(
+        served(r#""dnsIp": "off", "cmServerUrl": "10.0.0.1:8093""#),
+        (None, Vec::new())
+    );
+    let without_networks = served(r#""dnsIp": "10.0.0.2", "networks": {"mode": "off"}"#);
+    assert_eq!(without_networks, (None, Vec::new()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::domain::{
-    AosCode, AosError, InstanceIdent, InstanceInfo, ItemType, NetworkParameters, NodeId,
+    AosCode, AosError, InstanceIdent, InstanceInfo, ItemType, NetworkParameters, NodeId, Subnet,
 };
 use muster_balance::{Ledger, Placed, Plan, RequestError};
 use muster_desired::seams::{Assignment, NodeShare, Question};
@@ -118,10 +118,16 @@ fn connect(
             allowed: image.item_config.allowed_connections.clone(),
         });
     }
+    // Nobody gets the address of a server that nodes have to reach.
+    let servers = config.dns_servers.iter().filter_map(|it| {
+        let bits = if it.is_ipv4() { 32 } else { 128 };
+        Subnet::new(*it, bits).ok()
+    });
+    let servers: Vec<Subnet> = servers.collect();
     let nodes = (around.nodes.iter())
         .map(|(node, _)| ForeignSubnets {
             node: node.clone(),
-            subnets: Vec::new(),
+            subnets: servers.clone(),
         })
         .collect();
     let request = NetworkRequest {

@@ -290,6 +290,16 @@ async fn what_was_given_out_is_there_at_the_next_start() {
     books.retired.insert(retired, 17);
     database::save(&store, &books).await.expect("it is kept");
     assert_eq!(database::load(&store).await.expect("something"), books);
+    let mut networks_planned = planned.networks.expect("networks");
+    let mut hosts = crate::names::taken_from(&mut networks_planned);
+    assert!(!hosts.is_empty());
+    for _ in 0..2 {
+        database::save_names(&store, hosts.clone())
+            .await
+            .expect("kept");
+        assert_eq!(database::load_names(&store).await.expect("names"), hosts);
+        hosts.clear();
+    }
     let torn = store.write(|db| db.execute("UPDATE cm_books SET ledger = 'x'", []));
     torn.await.expect("it is torn");
     let error = database::load(&store).await.expect_err("it makes no sense");
@@ -305,8 +315,12 @@ fn every_released_version_can_be_upgraded() {
         &fixtures,
         |db| {
             db.execute("INSERT INTO cm_books VALUES (1, '{}', '[]')", [])?;
-            db.execute("INSERT INTO cm_retired VALUES (x'0a', 7)", [])
-                .map(drop)
+            db.execute("INSERT INTO cm_retired VALUES (x'0a', 7)", [])?;
+            db.execute(
+                "INSERT INTO cm_names VALUES ('n', '172.17.0.0/16', '{}')",
+                [],
+            )
+            .map(drop)
         },
         |db, version| {
             let sql = "SELECT ledger FROM cm_books JOIN cm_retired ON since = 7";

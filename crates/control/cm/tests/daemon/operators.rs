@@ -147,3 +147,62 @@ async fn logs_come_from_every_node_and_unpacked() {
     assert_eq!(refused.code(), tonic::Code::NotFound, "{refused}");
     cm.end();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_places_what_was_never_downloaded_and_brings_nothing_here() {
+    let site = Site::new();
+    let cm = site.start();
+    let _node = site.node("n1");
+    cm.until_nodes(1).await;
+    let mut document = site.document(&[("web", "1.0.0", 2), ("picky", "1.0.0", 1)]);
+    let image = site.image(
+        "picky",
+        "2.0.0",
+        &json!({"runtimes": [{"codename": "nowhere"}]}),
+    );
+    document["items"][1] = json!({"id": "picky", "version": "2.0.0", "image": {"layout": image}});
+    let absent = json!({"id": "absent", "version": "1.0.0", "image": {"layout": site.path("no-such-layout")}});
+    document["items"].as_array_mut().unwrap().push(absent);
+    let instances = document["instances"].as_array_mut().unwrap();
+    instances.push(json!({"item": "absent"}));
+
+    let dry = cm.ask_to_apply(&document, true).await.unwrap();
+    assert_eq!(dry.update_id, 0);
+    let of = |item: &str| {
+        let placements = dry.placements.iter();
+        let own = placements.filter(|it| it.instance.as_ref().unwrap().item_id == item);
+        own.map(|it| (it.node_id.as_str(), it.reason.as_str()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("web"), [("n1", ""), ("n1", "")]);
+    // What it needs is known, so it is known that nobody has it.
+    let [("", reason)] = of("picky")[..] else {
+        panic!("{dry:#?}");
+    };
+    assert!(reason.contains("no node can take it"), "{reason}");
+    let [("", reason)] = of("absent")[..] else {
+        panic!("{dry:#?}");
+    };
+    assert!(
+        reason.starts_with("where it would run is not known: ")
+            && reason.contains("no-such-layout"),
+        "{reason}"
+    );
+    // Nothing was wanted, and nothing came.
+    assert!(cm.instances().await.is_empty());
+    let blobs = site.path("work/items/blobs");
+    let count = walk(&blobs);
+    assert_eq!(count, 0, "files below {}", blobs.display());
+    cm.end();
+}
+
+/// How many files there are below a folder.
+fn walk(folder: &std::path::Path) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.file_type() {
+            Ok(kind) if kind.is_dir() => walk(&entry.path()),
+            _ => 1,
+        })
+        .sum()
+}

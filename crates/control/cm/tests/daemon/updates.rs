@@ -1,10 +1,14 @@
 //! What is wanted runs, whatever dies on the way; and what is not touched by a wish is not touched.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
+use muster_api::servicemanager::v5::sm_outgoing_messages::SmOutgoingMessage as Said;
+use muster_control_api::v1;
 use serde_json::json;
 
-use crate::rig::{Instances, Site, replace, until};
+use crate::node::info;
+use crate::rig::{Cm, Instances, Site, TIME, replace, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_becomes_active_instances_and_a_change_touches_what_it_says() {
@@ -266,5 +270,50 @@ async fn a_file_is_applied_when_it_changes_and_does_not_undo_a_later_wish() {
     cm.until("what the file says", is_new).await;
     cm.until_active(1).await;
     drop(node);
+    cm.end();
+}
+
+/// How often a node was kept out.
+async fn kept_out(cm: &Cm) -> usize {
+    let request = v1::ListAlertsRequest::default();
+    let alerts = cm.control().await.list_alerts(request).await.unwrap();
+    let alerts = alerts.into_inner().alerts.into_iter();
+    alerts
+        .filter(|it| it.message.contains("it is kept out for"))
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_kept_out_holds_no_update_up() {
+    // Whoever waited would wait longer than this test.
+    let site = Site::new().set("launcher", json!({"nodesConnectionTimeout": "10m"}));
+    let cm = site.start();
+    let (good, bad) = (site.node("good"), site.node("bad"));
+    cm.until_nodes(2).await;
+    let document = |version: &str| {
+        let mut document = site.document(&[("web", version, 1), ("own", "1.0.0", 1)]);
+        document["instances"][0]["node"] = "good".into();
+        document["instances"][1]["node"] = "bad".into();
+        document
+    };
+    cm.apply(&document("1.0.0")).await;
+    cm.until_active(2).await;
+
+    // It claims to be somebody else, again and again, and is kept out for longer each time. At the fourth, it stays away.
+    let deadline = Instant::now() + TIME;
+    while kept_out(&cm).await < 4 {
+        assert!(Instant::now() < deadline, "it is not kept out");
+        let claim = Said::SmInfo(info("somebody-else"));
+        // Nobody hears it while it is not connected.
+        let _ = tokio::time::timeout(Duration::from_millis(100), bad.say(claim)).await;
+    }
+    bad.set_online(false);
+    cm.apply(&document("2.0.0")).await;
+    let runs = || {
+        let running = good.running();
+        let web = running.get("web:local:0")?;
+        (web.info.version == "2.0.0").then_some(())
+    };
+    until("the new version on the good node", runs).await;
     cm.end();
 }

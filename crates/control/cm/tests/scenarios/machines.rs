@@ -102,21 +102,41 @@ fn manager(more: &Value) -> Value {
     config
 }
 
-fn service_manager() -> Value {
+/// Whether instances have networks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Networks {
+    Off,
+    /// One for each owner and subject; that of the subject `local` has a cable of its own between the nodes.
+    On,
+}
+
+impl Networks {
+    fn mode(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::On => "on",
+        }
+    }
+}
+
+fn service_manager(networks: Networks) -> Value {
     manager(&json!({
         "cmServerUrl": format!("{MAIN_ADDRESS}:8093"),
         "maxDmips": 10000,
         "runtimes": [{"type": "runc"}],
-        "network": {"mode": "off"},
+        "network": {"mode": networks.mode(), "untaggedUplinks": {"local": "eth1"}},
         // As the first process of its namespace, the program does not hear the request to end.
         "launcher": {"stopTimeout": "100ms"},
     }))
 }
 
-fn communication_manager() -> Value {
-    manager(
-        &json!({"fileServerUrl": ":8094", "fileServerAddress": MAIN_ADDRESS, "networks": {"mode": "off"}}),
-    )
+fn communication_manager(networks: Networks) -> Value {
+    manager(&json!({
+        "fileServerUrl": ":8094",
+        "fileServerAddress": MAIN_ADDRESS,
+        "networks": {"mode": networks.mode()},
+        "dnsIp": MAIN_ADDRESS,
+    }))
 }
 
 /// A node that is switched on.
@@ -126,7 +146,13 @@ pub(crate) struct NodeMachine {
 
 impl NodeMachine {
     /// Boots a node whose disk is `files/NODE`, and which sees all of `files`.
-    pub(crate) fn boot(node: &str, files: &Path, programs: &Binaries, managers: Managers) -> Self {
+    pub(crate) fn boot(
+        node: &str,
+        files: &Path,
+        programs: &Binaries,
+        managers: Managers,
+        networks: Networks,
+    ) -> Self {
         let file = |builder: MachineBuilder, name: &str, text: String| {
             builder.file(format!("/etc/muster/{name}"), text, 0o644)
         };
@@ -139,8 +165,12 @@ impl NodeMachine {
         let builder = file(builder, "node-id", format!("{node}\n"));
         let builder = file(builder, "system-id", format!("{SYSTEM}\n"));
         let builder = file(builder, "iam.json", identity_manager(node).to_string());
-        let builder = file(builder, "sm.json", service_manager().to_string());
-        let builder = file(builder, "cm.json", communication_manager().to_string());
+        let builder = file(builder, "sm.json", service_manager(networks).to_string());
+        let builder = file(
+            builder,
+            "cm.json",
+            communication_manager(networks).to_string(),
+        );
         let machine = muster::boot(&builder, TIME).unwrap();
         let booted = Self { machine };
         if node == MAIN {
@@ -204,24 +234,27 @@ impl NodeMachine {
     }
 }
 
-/// Lays a cable between two nodes. It goes with either of them.
+/// Lays a cable between two nodes, and one for the networks of instances. They go with either of them.
 pub(crate) fn connect(main: &NodeMachine, second: &NodeMachine) {
     let (one, other) = (
         main.machine.host_pid().to_string(),
         second.machine.host_pid().to_string(),
     );
-    let words = [
-        "link", "add", "eth0", "netns", &one, "type", "veth", "peer", "name", "eth0", "netns",
-        &other,
-    ];
-    let made = Command::new("ip").args(words).output().unwrap();
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
-    main.run("ip address add 10.88.1.1/24 dev eth0 && ip link set eth0 up");
+    for link in ["eth0", "eth1"] {
+        let words = [
+            "link", "add", link, "netns", &one, "type", "veth", "peer", "name", link, "netns",
+            &other,
+        ];
+        let made = Command::new("ip").args(words).output().unwrap();
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+    }
+    main.run("ip address add 10.88.1.1/24 dev eth0 && ip link set eth0 up && ip link set eth1 up");
     second.run(&format!(
-        "ip address add 10.88.1.2/24 dev eth0 && ip link set eth0 up && ip route add {MAIN_ADDRESS} via 10.88.1.1"
+        "ip address add 10.88.1.2/24 dev eth0 && ip link set eth0 up && ip link set eth1 up \
+         && ip route add {MAIN_ADDRESS} via 10.88.1.1"
     ));
 }

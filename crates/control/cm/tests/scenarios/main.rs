@@ -11,6 +11,7 @@ mod certificates;
 mod flood;
 mod links;
 mod machines;
+mod names;
 #[expect(
     dead_code,
     reason = "scenarios need a part of what the daemon's other tests do"

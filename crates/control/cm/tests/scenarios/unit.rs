@@ -20,7 +20,9 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::machines::{MAIN, Managers, NodeMachine, PROGRAMS, SECOND, SYSTEM, TIME, connect};
+use crate::machines::{
+    MAIN, Managers, Networks, NodeMachine, PROGRAMS, SECOND, SYSTEM, TIME, connect,
+};
 
 const PASSWORD: &str = "correct horse";
 /// What every instance does: writes its version and colour down where it may keep something, and stays.
@@ -63,11 +65,17 @@ pub(crate) struct Unit {
     runtime: Runtime,
     files: TempDir,
     programs: Binaries,
+    networks: Networks,
 }
 
 impl Unit {
     /// Provisioned and connected.
     pub(crate) fn boot(names: &[&'static str]) -> Self {
+        Self::boot_with(names, Networks::Off)
+    }
+
+    /// The same; instances may have networks.
+    pub(crate) fn boot_with(names: &[&'static str], networks: Networks) -> Self {
         let files = tempfile::tempdir().unwrap();
         let pki = Pki::new(SYSTEM).unwrap();
         for folder in names.iter().chain(&["pki", "images", "content"]) {
@@ -86,7 +94,7 @@ impl Unit {
         let boot = |name: &&'static str| {
             (
                 *name,
-                NodeMachine::boot(name, files.path(), &programs, Managers::Identity),
+                NodeMachine::boot(name, files.path(), &programs, Managers::Identity, networks),
             )
         };
         let unit = Self {
@@ -95,6 +103,7 @@ impl Unit {
             runtime: runtime.unwrap(),
             files,
             programs,
+            networks,
         };
         unit.busybox();
         for name in names {
@@ -137,7 +146,8 @@ impl Unit {
 
     /// Boots a node again; nobody lays a cable to it.
     pub(crate) fn switch_on(&mut self, name: &'static str, managers: Managers) {
-        let node = NodeMachine::boot(name, self.files.path(), &self.programs, managers);
+        let (files, programs) = (self.files.path(), &self.programs);
+        let node = NodeMachine::boot(name, files, programs, managers, self.networks);
         self.nodes.insert(name, node);
     }
 
