@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use muster_api::domain::{CertType, NodeId};
+use muster_api::domain::{CertType, NodeId, NodeState};
+use muster_cloud::testing::TestTls;
 use muster_iamclient::IamClient;
 use muster_lab::machine::{Binaries, Build};
 use muster_lab::pki::{CertSpec, IssuedCert, Pki};
@@ -16,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::rig::{Site, TIME};
 
-const SYSTEM: &str = "unit-7";
-const PASSWORD: &str = "correct horse";
+pub(crate) const SYSTEM: &str = "unit-7";
+pub(crate) const PASSWORD: &str = "correct horse";
 /// The node that it is on.
 pub(crate) const MAIN: &str = "main";
 
@@ -39,6 +41,33 @@ fn opened(process: &mut Process, port: &str) -> SocketAddr {
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// A node's own, in `folder`, below the authority in `site`, with certificates of these types.
+fn configuration(folder: &Path, site: &Path, types: &[&str]) -> Value {
+    fs::write(folder.join("system-id"), SYSTEM).unwrap();
+    let module = |id: &&str| {
+        json!({
+            "id": id, "plugin": "swmodule", "maxItems": 2,
+            "extendedKeyUsage": ["clientAuth", "serverAuth"],
+            "params": {"storagePath": folder.join(format!("keys-{id}"))},
+        })
+    };
+    json!({
+        "publicServerUrl": "127.0.0.1:0",
+        "protectedServerUrl": "127.0.0.1:0",
+        "caCert": site.join("ca.pem"),
+        "workingDir": folder.join("work"),
+        "localSocket": folder.join("iam.sock"),
+        "nodeInfo": {
+            "nodeIDPath": folder.join("node-id"),
+            "provisioningStatePath": folder.join("state"),
+            "nodeType": "test",
+            "maxDMIPS": 10000,
+        },
+        "identifier": {"plugin": "file", "params": {"systemIDPath": folder.join("system-id")}},
+        "certModules": types.iter().map(module).collect::<Vec<_>>(),
+    })
+}
+
 impl Iam {
     /// Starts and provisions one in the site's folder.
     pub(crate) async fn provisioned(site: &Site) -> Self {
@@ -47,29 +76,7 @@ impl Iam {
         let pki = Pki::new(SYSTEM).unwrap();
         pki.write_ca(&folder, "ca").unwrap();
         fs::write(folder.join("node-id"), MAIN).unwrap();
-        fs::write(folder.join("system-id"), SYSTEM).unwrap();
-        let module = |id: &str| {
-            json!({
-                "id": id, "plugin": "swmodule", "maxItems": 2,
-                "extendedKeyUsage": ["clientAuth", "serverAuth"],
-                "params": {"storagePath": folder.join(format!("keys-{id}"))},
-            })
-        };
-        let config = json!({
-            "publicServerUrl": "127.0.0.1:0",
-            "protectedServerUrl": "127.0.0.1:0",
-            "caCert": folder.join("ca.pem"),
-            "workingDir": folder.join("work"),
-            "localSocket": folder.join("iam.sock"),
-            "nodeInfo": {
-                "nodeIDPath": folder.join("node-id"),
-                "provisioningStatePath": folder.join("state"),
-                "nodeType": "test",
-                "maxDMIPS": 10000,
-            },
-            "identifier": {"plugin": "file", "params": {"systemIDPath": folder.join("system-id")}},
-            "certModules": [module("iam"), module("cm"), module("sm")],
-        });
+        let config = configuration(&folder, &folder, &["iam", "cm", "sm", "online"]);
         let programs = Binaries::build(Build::Test, &[("muster-iam", "muster-iam")], &[]);
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut iam = Self {
@@ -95,14 +102,18 @@ impl Iam {
     }
 
     pub(crate) fn start(&mut self) {
-        let config = self.folder.join("iam.json");
-        fs::write(&config, self.config.to_string()).unwrap();
+        self.process = Some(self.started(&self.folder, &self.config));
+    }
+
+    fn started(&self, folder: &Path, config: &Value) -> Process {
+        let path = folder.join("iam.json");
+        fs::write(&path, config.to_string()).unwrap();
         let program = Program::new(self.programs.path("muster-iam"))
             .arg("--config")
-            .arg(config);
+            .arg(path);
         let mut process = program.start().unwrap();
         process.wait_for_line(" ready", TIME).unwrap();
-        self.process = Some(process);
+        process
     }
 
     pub(crate) fn kill9(&mut self) {
@@ -125,14 +136,62 @@ impl Iam {
 
     /// A new key and certificate of a type.
     pub(crate) async fn renew(&self, cert_type: &CertType) {
+        let spec = CertSpec::node(MAIN, &cert_type.to_string()).localhost();
+        self.renew_as(cert_type, &spec).await;
+    }
+
+    /// The same, with a certificate that says something else.
+    pub(crate) async fn renew_as(&self, cert_type: &CertType, spec: &CertSpec) {
         let (client, node) = (self.client(), MAIN.parse::<NodeId>().unwrap());
         let csr = client
             .create_key(&node, cert_type, "", PASSWORD)
             .await
             .unwrap();
-        let spec = CertSpec::node(MAIN, &cert_type.to_string()).localhost();
-        let chain = self.pki.sign_request(&csr, &spec).unwrap();
+        let chain = self.pki.sign_request(&csr, spec).unwrap();
         client.apply_cert(&node, cert_type, &chain).await.unwrap();
+    }
+
+    /// A certificate for the key of a request, as a chain.
+    pub(crate) fn sign(&self, csr: &str, node: &str, role: &str) -> String {
+        let spec = CertSpec::node(node, role).localhost();
+        self.pki.sign_request(csr, &spec).unwrap()
+    }
+
+    /// What a cloud needs to be trusted by this Unit, and to trust it.
+    pub(crate) fn cloud_tls(&self) -> TestTls {
+        let spec = CertSpec::node("cloud", "cloud").without_spiffe().localhost();
+        let issued = self.pki.issue(&spec).unwrap();
+        let files = issued.write_to(&self.folder, "cloud").unwrap();
+        TestTls {
+            cert: files.cert,
+            key: files.key,
+            ca: self.folder.join("ca.pem"),
+        }
+    }
+
+    /// The identity manager of another node, which has nothing yet and knows this one.
+    pub(crate) fn secondary(&self, id: &str) -> Process {
+        let folder = self.folder.join(id);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("node-id"), id).unwrap();
+        let mut config = configuration(&folder, &self.folder, &["iam", "sm"]);
+        config["mainIamPublicServerUrl"] = self.public.to_string().into();
+        config["mainIamProtectedServerUrl"] = self.protected.to_string().into();
+        self.started(&folder, &config)
+    }
+
+    /// Waits until the node is known in this state.
+    pub(crate) async fn until_state(&self, node: &str, state: NodeState) {
+        let node: NodeId = node.parse().unwrap();
+        let deadline = Instant::now() + TIME;
+        loop {
+            let known = self.client().node(&node).await;
+            if known.as_ref().is_ok_and(|it| it.state == state) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not {state:?}: {known:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// The site's daemon, with this identity manager.

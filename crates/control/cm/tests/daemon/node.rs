@@ -39,6 +39,10 @@ struct State {
     starts: u64,
     /// Items whose instances fail.
     failing: Vec<String>,
+    /// Variables that it does not take.
+    refused: Vec<String>,
+    /// It does not answer requests for logs.
+    silent: bool,
     config_version: String,
     commands: Vec<Command>,
 }
@@ -99,6 +103,8 @@ impl Node {
             running: BTreeMap::new(),
             starts: 0,
             failing: Vec::new(),
+            refused: Vec::new(),
+            silent: false,
             config_version: String::new(),
             commands: Vec::new(),
         }));
@@ -136,6 +142,16 @@ impl Node {
     /// Instances of these items fail from now on.
     pub(crate) fn fail(&self, items: &[&str]) {
         lock(&self.state).failing = items.iter().map(|it| (*it).to_owned()).collect();
+    }
+
+    /// Does not take these variables from now on.
+    pub(crate) fn refuse_variables(&self, names: &[&str]) {
+        lock(&self.state).refused = names.iter().map(|it| (*it).to_owned()).collect();
+    }
+
+    /// Answers requests for logs, or does not.
+    pub(crate) fn set_silent_about_logs(&self, silent: bool) {
+        lock(&self.state).silent = silent;
     }
 
     /// Cuts it off, or lets it come back. What it runs goes on.
@@ -232,7 +248,19 @@ fn status(state: &State, running: &Running) -> wire::InstanceStatus {
     let info = &running.info;
     let ident = info.instance.clone().unwrap_or_default();
     let fails = state.failing.contains(&ident.item_id);
+    let variables = info.env_vars.iter().map(|variable| {
+        let refused = state.refused.contains(&variable.name);
+        wire::EnvVarStatus {
+            name: variable.name.clone(),
+            error: Some(common::ErrorInfo {
+                aos_code: i32::from(refused),
+                message: if refused { "it is not taken" } else { "" }.to_owned(),
+                ..Default::default()
+            }),
+        }
+    });
     wire::InstanceStatus {
+        env_vars: variables.collect(),
         version: info.version.clone(),
         runtime_id: info.runtime_id.clone(),
         manifest_digest: info.manifest_digest.clone(),
@@ -243,7 +271,6 @@ fn status(state: &State, running: &Running) -> wire::InstanceStatus {
             ..Default::default()
         }),
         instance: Some(ident),
-        ..Default::default()
     }
 }
 
@@ -282,21 +309,26 @@ fn carry_out(state: &Mutex<State>, command: Command) -> Vec<Said> {
         Command::GetNodeConfigStatus(_) | Command::CheckNodeConfig(_) => {
             vec![config_status(&state)]
         }
+        Command::SystemLogRequest(_)
+        | Command::InstanceLogRequest(_)
+        | Command::InstanceCrashLogRequest(_)
+            if state.silent =>
+        {
+            Vec::new()
+        }
         Command::SystemLogRequest(request) => {
-            vec![log(
-                request.correlation_id,
-                &format!("the log of {}\n", state.id),
-            )]
+            let text = format!("the log of {}\n", state.id);
+            log(&request.correlation_id, &[&text])
         }
         Command::InstanceLogRequest(request) => {
-            vec![log(
-                request.correlation_id,
-                &format!("instances of {}\n", state.id),
-            )]
+            let text = format!("instances of {}\n", state.id);
+            log(&request.correlation_id, &[&text, "and more\n"])
         }
-        Command::InstanceCrashLogRequest(_)
-        | Command::GetAverageMonitoring(_)
-        | Command::ConnectionStatus(_) => Vec::new(),
+        Command::InstanceCrashLogRequest(request) => {
+            let text = format!("crashes on {}\n", state.id);
+            log(&request.correlation_id, &[&text])
+        }
+        Command::GetAverageMonitoring(_) | Command::ConnectionStatus(_) => Vec::new(),
     }
 }
 
@@ -309,15 +341,19 @@ fn config_status(state: &State) -> Said {
     })
 }
 
-fn log(correlation_id: String, text: &str) -> Said {
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packed.write_all(text.as_bytes()).unwrap();
-    Said::Log(wire::LogData {
-        correlation_id,
-        part_count: 1,
-        part: 1,
-        data: packed.finish().unwrap().into(),
-        status: "ok".to_owned(),
-        error: Some(common::ErrorInfo::default()),
-    })
+/// The parts of a log.
+fn log(correlation_id: &str, parts: &[&str]) -> Vec<Said> {
+    let part = |(part, text): (u64, &&str)| {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        Said::Log(wire::LogData {
+            correlation_id: correlation_id.to_owned(),
+            part_count: parts.len() as u64,
+            part,
+            data: packed.finish().unwrap().into(),
+            status: "ok".to_owned(),
+            error: Some(common::ErrorInfo::default()),
+        })
+    };
+    (1..).zip(parts).map(part).collect()
 }

@@ -299,9 +299,14 @@ impl Cm {
         self.until(&format!("{count} active"), all).await
     }
 
+    /// All that it has said so far.
+    pub(crate) fn log(&self) -> String {
+        self.process.text(Stream::Stderr) + &self.process.text(Stream::Stdout)
+    }
+
     /// The end of the log.
     pub(crate) fn last_words(&self) -> String {
-        let text = self.process.text(Stream::Stderr) + &self.process.text(Stream::Stdout);
+        let text = self.log();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(60)..].join("\n")
     }
