@@ -33,6 +33,8 @@ pub(super) fn names(
     listen_for_nodes: Option<ListenAddress>,
     problems: &mut Problems<'_>,
 ) -> Option<Option<UnitSettings>> {
+    let clients = clients(raw, problems);
+    let upstreams = upstreams(raw, problems);
     let address = match dns_ip {
         OFF => None,
         "" => {
@@ -50,8 +52,6 @@ pub(super) fn names(
             }
         },
     };
-    let clients = clients(raw, problems);
-    let upstreams = upstreams(raw, problems);
     Some(address.map(|address| UnitSettings {
         listen: SocketAddr::new(address, PORT),
         clients,

@@ -508,7 +508,6 @@ fn a_node_that_comes_and_goes_is_waited_for_once() {
         world.wish(desired(&[(version, 2)], &[]));
         world.finish(0);
         assert_eq!(world.machine.at(), UpdateStep::Installing, "nobody waits");
-        world.settle();
     }
     // Once it has stayed, it is a node like any other.
     world.connect(&node(0));
