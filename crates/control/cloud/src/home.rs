@@ -6,7 +6,7 @@
 
 use http::Uri;
 use muster_tls::ClientTls;
-use rustls::SignatureScheme;
+use muster_tls::rustls::SignatureScheme;
 use x509_parser::prelude::{FromDer as _, GeneralName, ParsedExtension, X509Certificate};
 
 /// No address of a cloud is longer.
