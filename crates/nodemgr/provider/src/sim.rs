@@ -137,9 +137,19 @@ impl SimCloud {
     /// # Errors
     /// When the file cannot be written.
     pub fn add_foreign(&self) -> std::io::Result<ResourceId> {
-        let now = self.clock.now();
         let mut inside = self.inside();
-        let machine = inside.world.add_foreign(now);
+        let machine = inside.world.add_foreign();
+        inside.keep(Some(&machine))?;
+        Ok(machine.resource)
+    }
+
+    /// Makes a machine with a mark, whether or not there is one: what a cloud that broke its promise would show.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn duplicate(&self, mark: &Mark) -> std::io::Result<ResourceId> {
+        let mut inside = self.inside();
+        let machine = inside.world.duplicate(mark);
         inside.keep(Some(&machine))?;
         Ok(machine.resource)
     }

@@ -108,18 +108,29 @@ impl World {
         ResourceId::new(&format!("sim-{number:08}")).expect("digits are visible")
     }
 
-    /// Makes a machine that belongs to nobody we know.
-    pub(super) fn add_foreign(&mut self, now: Moment) -> SimMachine {
-        let machine = SimMachine {
+    fn running(&self, mark: Option<Mark>) -> SimMachine {
+        SimMachine {
             resource: self.next_resource(),
-            mark: None,
+            mark,
             state: State::Running,
             next: None,
             reason: None,
             spot: None,
-        };
-        debug_assert!(machine.is_alive_at(now));
+        }
+    }
+
+    /// Makes a machine that belongs to nobody we know.
+    pub(super) fn add_foreign(&mut self) -> SimMachine {
+        let machine = self.running(None);
         self.restore(machine.clone());
+        machine
+    }
+
+    /// Makes one more machine with a mark, whose token goes on to give the first.
+    pub(super) fn duplicate(&mut self, mark: &Mark) -> SimMachine {
+        let machine = self.running(Some(mark.clone()));
+        self.machines
+            .insert(machine.resource.clone(), machine.clone());
         machine
     }
 
