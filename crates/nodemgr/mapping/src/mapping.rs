@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use muster_config::{Content, Format, Key, Located, Origin, read_documents};
 use muster_template::field::{self, LABEL_PREFIX, NAME, SSH_KEYS, USER_DATA};
-use muster_template::{Findings, Limits, Overrides, TemplateError, Value, join, read_texts};
+use muster_template::{DescriptionError, Findings, Limits, Overrides, Value, join, read_texts};
 
 use crate::pattern::{MatchType, Pattern};
 
@@ -61,24 +61,24 @@ impl Mappings {
         format: Format,
         bytes: &[u8],
         limits: &Limits,
-    ) -> Result<Self, TemplateError> {
+    ) -> Result<Self, DescriptionError> {
         let mut findings = Findings::default();
         let mut mappings = Self::default();
         mappings.gather(name, format, bytes, limits, &mut findings);
-        TemplateError::unless_empty(findings).map(|()| mappings)
+        DescriptionError::unless_empty(findings).map(|()| mappings)
     }
 
     /// Reads files, and of folders the files that end in `.yaml`, `.yml` or `.json`, by name.
     ///
     /// # Errors
     /// What could not be read, or everything that is wrong with what was.
-    pub fn load(paths: &[PathBuf], limits: &Limits) -> Result<Self, TemplateError> {
+    pub fn load(paths: &[PathBuf], limits: &Limits) -> Result<Self, DescriptionError> {
         let mut findings = Findings::default();
         let mut mappings = Self::default();
         read_texts(paths, limits, |path, format, bytes| {
             mappings.gather(path, format, bytes, limits, &mut findings);
         })?;
-        TemplateError::unless_empty(findings).map(|()| mappings)
+        DescriptionError::unless_empty(findings).map(|()| mappings)
     }
 
     /// In order.

@@ -1,4 +1,4 @@
-//! Why templates could not be read, or one not be found.
+//! Why descriptions of machines could not be read, or a template not be found.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,9 +7,9 @@ use muster_config::Problem;
 
 use crate::findings::{Findings, lines};
 
-/// Why templates could not be loaded.
+/// Why descriptions of machines, templates or mappings, could not be loaded.
 #[derive(Debug, thiserror::Error)]
-pub enum TemplateError {
+pub enum DescriptionError {
     /// A file could not be read.
     #[error("cannot read {}", path.display())]
     ReadFile {
@@ -34,7 +34,7 @@ pub enum TemplateError {
     },
 }
 
-impl TemplateError {
+impl DescriptionError {
     /// # Errors
     /// What was found, where something was.
     pub fn unless_empty(findings: Findings) -> Result<(), Self> {

@@ -72,7 +72,7 @@ impl Fields {
         self.by_name.is_empty()
     }
 
-    /// Says something about a field that is not spoken of yet.
+    /// Says something about a field that is not spoken of yet. The label `tier` is the field `labels.tier`.
     ///
     /// # Errors
     /// What is wrong with the name or the value, or that the field is spoken of already, perhaps by its other name.

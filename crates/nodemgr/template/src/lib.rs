@@ -84,7 +84,7 @@ mod template;
 mod value;
 
 pub use arch::{Arch, UnknownArch};
-pub use error::{TemplateError, UnknownTemplate};
+pub use error::{DescriptionError, UnknownTemplate};
 pub use fields::{Assigned, Fields, Overrides};
 pub use findings::{Findings, join};
 pub use limits::Limits;

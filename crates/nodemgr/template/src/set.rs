@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use muster_config::{nearest, printable};
 
-use crate::error::{TemplateError, UnknownTemplate};
+use crate::error::{DescriptionError, UnknownTemplate};
 use crate::findings::Findings;
 use crate::limits::Limits;
 use crate::name::TemplateName;
@@ -23,17 +23,17 @@ impl TemplateSet {
     ///
     /// # Errors
     /// A name that stands twice, a parent that is not there, a circle, a chain that is too long; all that there are.
-    pub fn new(templates: Vec<Template>, limits: &Limits) -> Result<Self, TemplateError> {
+    pub fn new(templates: Vec<Template>, limits: &Limits) -> Result<Self, DescriptionError> {
         let mut findings = Findings::default();
         let set = Self::gather(templates, limits, &mut findings);
-        TemplateError::unless_empty(findings).map(|()| set)
+        DescriptionError::unless_empty(findings).map(|()| set)
     }
 
     /// Reads files, and of folders the files that end in `.yaml`, `.yml` or `.json`, by name; hidden ones are left out.
     ///
     /// # Errors
     /// What could not be read, or everything that is wrong with what was.
-    pub fn load(paths: &[PathBuf], limits: &Limits) -> Result<Self, TemplateError> {
+    pub fn load(paths: &[PathBuf], limits: &Limits) -> Result<Self, DescriptionError> {
         let mut findings = Findings::default();
         let mut templates = Vec::new();
         read_texts(paths, limits, |path, format, bytes| {
@@ -41,7 +41,7 @@ impl TemplateSet {
             templates.extend(found);
         })?;
         let set = Self::gather(templates, limits, &mut findings);
-        TemplateError::unless_empty(findings).map(|()| set)
+        DescriptionError::unless_empty(findings).map(|()| set)
     }
 
     fn gather(templates: Vec<Template>, limits: &Limits, findings: &mut Findings) -> Self {

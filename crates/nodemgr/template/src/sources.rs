@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use muster_config::Format;
 
-use crate::error::TemplateError;
+use crate::error::DescriptionError;
 use crate::limits::Limits;
 
 /// Reads files one by one, in the order in which they are named, and of folders those that end in `.yaml`, `.yml` or `.json`, by
@@ -18,7 +18,7 @@ pub fn read_texts(
     paths: &[PathBuf],
     limits: &Limits,
     mut each: impl FnMut(&Path, Format, &[u8]),
-) -> Result<(), TemplateError> {
+) -> Result<(), DescriptionError> {
     for path in files(paths, limits)? {
         let Some(format) = Format::of(&path) else {
             let why = "its extension says no format (use .yaml, .yml or .json)";
@@ -29,7 +29,7 @@ pub fn read_texts(
     Ok(())
 }
 
-fn files(paths: &[PathBuf], limits: &Limits) -> Result<Vec<PathBuf>, TemplateError> {
+fn files(paths: &[PathBuf], limits: &Limits) -> Result<Vec<PathBuf>, DescriptionError> {
     let mut out = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -45,8 +45,8 @@ fn files(paths: &[PathBuf], limits: &Limits) -> Result<Vec<PathBuf>, TemplateErr
     Ok(out)
 }
 
-fn files_of(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, TemplateError> {
-    let failed = |source| TemplateError::ListFolder {
+fn files_of(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, DescriptionError> {
+    let failed = |source| DescriptionError::ListFolder {
         path: folder.to_owned(),
         source,
     };
@@ -66,8 +66,8 @@ fn files_of(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, TemplateErro
 }
 
 /// Only a regular file: a pipe would wait for its writer for ever.
-fn read(path: &Path, limits: &Limits) -> Result<Vec<u8>, TemplateError> {
-    let failed = |source| TemplateError::ReadFile {
+fn read(path: &Path, limits: &Limits) -> Result<Vec<u8>, DescriptionError> {
+    let failed = |source| DescriptionError::ReadFile {
         path: path.to_owned(),
         source,
     };
@@ -77,8 +77,8 @@ fn read(path: &Path, limits: &Limits) -> Result<Vec<u8>, TemplateError> {
     muster_durable::read(path, limits.file_bytes).map_err(failed)
 }
 
-fn unreadable(path: &Path, why: &str) -> TemplateError {
-    TemplateError::ReadFile {
+fn unreadable(path: &Path, why: &str) -> DescriptionError {
+    DescriptionError::ReadFile {
         path: path.to_owned(),
         source: io::Error::new(io::ErrorKind::InvalidInput, why),
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use muster_config::{Content, Format, Located, Origin, read_documents};
 
-use crate::error::TemplateError;
+use crate::error::DescriptionError;
 use crate::field::{self, NAME};
 use crate::fields::{Fields, Overrides, table};
 use crate::findings::{Findings, join};
@@ -48,10 +48,10 @@ impl Template {
         format: Format,
         bytes: &[u8],
         limits: &Limits,
-    ) -> Result<Vec<Self>, TemplateError> {
+    ) -> Result<Vec<Self>, DescriptionError> {
         let mut findings = Findings::default();
         let templates = Self::gather(name, format, bytes, limits, &mut findings);
-        TemplateError::unless_empty(findings).map(|()| templates)
+        DescriptionError::unless_empty(findings).map(|()| templates)
     }
 
     /// The same, for those who read several texts: what is wrong is added to `findings`.

@@ -33,7 +33,7 @@ fn read(text: &str) -> Result<Mappings, Vec<String>> {
     );
     match read {
         Ok(mappings) => Ok(mappings),
-        Err(TemplateError::Invalid { problems }) => {
+        Err(DescriptionError::Invalid { problems }) => {
             Err(problems.iter().map(ToString::to_string).collect())
         }
         Err(other) => panic!("no file was read, yet {other}"),

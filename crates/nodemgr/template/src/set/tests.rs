@@ -16,9 +16,11 @@ fn set_within(text: &str, limits: &Limits) -> Result<TemplateSet, Vec<String>> {
     TemplateSet::new(templates, limits).map_err(problems)
 }
 
-fn problems(error: TemplateError) -> Vec<String> {
+fn problems(error: DescriptionError) -> Vec<String> {
     match error {
-        TemplateError::Invalid { problems } => problems.iter().map(ToString::to_string).collect(),
+        DescriptionError::Invalid { problems } => {
+            problems.iter().map(ToString::to_string).collect()
+        }
         other => panic!("{other}"),
     }
 }

@@ -8,7 +8,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Template;
-use crate::error::TemplateError;
+use crate::error::DescriptionError;
 use crate::field::{self, LABEL_PREFIX, NAME};
 use crate::fields::Fields;
 use crate::findings::Findings;
@@ -70,7 +70,7 @@ impl Template {
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub fn from_value(value: Value) -> Result<Self, TemplateError> {
+    pub fn from_value(value: Value) -> Result<Self, DescriptionError> {
         let origin = Origin {
             source: Arc::new(Source::Program("template".to_owned())),
             line: None,
@@ -80,7 +80,7 @@ impl Template {
         let template = Self::read(&locate(value, &origin), &mut findings);
         match template {
             Some(template) if findings.is_empty() => Ok(template),
-            _ => Err(TemplateError::Invalid {
+            _ => Err(DescriptionError::Invalid {
                 problems: findings.into_problems(),
             }),
         }

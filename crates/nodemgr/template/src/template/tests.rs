@@ -29,7 +29,7 @@ fn read_as(format: Format, text: &str) -> Result<Vec<Template>, Vec<String>> {
     let limits = Limits::default();
     match Template::read_all(Path::new("t.yaml"), format, text.as_bytes(), &limits) {
         Ok(templates) => Ok(templates),
-        Err(TemplateError::Invalid { problems }) => {
+        Err(DescriptionError::Invalid { problems }) => {
             Err(problems.iter().map(ToString::to_string).collect())
         }
         Err(other) => panic!("no file was read, yet {other}"),
