@@ -18,7 +18,7 @@
 //! | alerts | database, put together when they are sent | kept longest |
 //! | states, answers, confirmations | database; a newer state of an instance takes the place of an unsent one | kept |
 //! | parts of logs | database | kept |
-//! | monitoring | memory for [`Settings::monitoring_kept_after`], then database | thinned first: every second entry, from the oldest on |
+//! | monitoring | memory for [`Settings::monitoring_kept_after`], then database | thinned first: what is left spans all of the time, the finer the younger |
 //! | status | memory, the newest only | said in full at the next connection |
 //! | requests | memory | fail after [`Settings::request_timeout`] |
 //!

@@ -1,9 +1,12 @@
 //! What goes when there is no room. Pure.
 //!
-//! First monitoring, every second entry from the oldest on, so that what is left still spans all of the time, the finer the
-//! younger; then logs, then answers, and alerts last, of each the oldest first.
+//! First monitoring, where it is closer together than its age is worth, so that what is left still spans all of the time, the
+//! finer the younger, however often this is done; then logs, then answers, and alerts last, of each the oldest first.
 
 use crate::database::Class;
+
+/// Thinning begins with what is closer together than this part of its age.
+const FINEST: i128 = 256;
 
 /// Something that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +25,24 @@ pub(crate) fn plan(entries: &[Entry], excess: u64) -> Vec<Entry> {
     };
     let of = |class| entries.iter().copied().filter(move |it| it.class == class);
     let mut left: Vec<Entry> = of(Class::Monitoring).collect();
+    let newest = left.last().map_or(0, |it| it.id);
+    // The distance that two neighbours have at least, in so many parts of their age.
+    let mut apart = 1;
     while left.len() > 1 && plan.excess > 0 {
-        let mut index = 0;
+        let mut before: Option<Entry> = None;
         left.retain(|entry| {
-            index += 1;
-            index % 2 == 1 || !plan.take(*entry)
+            let near = before.is_some_and(|before| {
+                let age = i128::from(newest) - i128::from(entry.id) + 1;
+                let distance = i128::from(entry.id) - i128::from(before.id);
+                distance * FINEST < apart * age
+            });
+            let stays = !near || !plan.take(*entry);
+            if stays {
+                before = Some(*entry);
+            }
+            stays
         });
+        apart *= 2;
     }
     let others = [Class::Logs, Class::Answers, Class::Alerts];
     for entry in left.into_iter().chain(others.into_iter().flat_map(of)) {
@@ -107,9 +122,29 @@ mod tests {
             prop_assert!(!left.is_empty());
             prop_assert_eq!(left[0], 0, "the oldest is never the one that goes while others can");
             let gaps: Vec<i64> = left.windows(2).map(|pair| pair[1] - pair[0]).collect();
-            // A round halves from the oldest on, so gaps only get smaller towards now, but for what a round leaves at its end.
+            // Gaps only get smaller towards now.
             for pair in gaps.windows(2) {
                 prop_assert!(pair[1] <= pair[0] * 2, "{left:?}");
+            }
+        }
+
+        #[test]
+        fn a_long_absence_leaves_something_of_every_time(room in 40u64..200, count in 400i64..2000, others in 1i64..4) {
+            // As it happens: one comes, and there is no room for it.
+            let mut kept: Vec<Entry> = Vec::new();
+            for id in 0..count {
+                kept.push(Entry { id: id * others, class: Class::Monitoring, bytes: 10 });
+                let total = 10 * u64::try_from(kept.len()).expect("few");
+                if total > room * 10 {
+                    let dropped = plan(&kept, total - (room - room / 16) * 10);
+                    kept.retain(|it| !dropped.contains(it));
+                }
+            }
+            let left: Vec<i64> = kept.iter().map(|it| it.id / others).collect();
+            prop_assert_eq!((left[0], left[left.len() - 1]), (0, count - 1));
+            let gaps = left.windows(2).map(|pair| (pair[1] - pair[0], count - pair[0]));
+            for (gap, age) in gaps {
+                prop_assert!(gap <= 1 + age / 2, "{gap} at age {age}: {left:?}");
             }
         }
     }

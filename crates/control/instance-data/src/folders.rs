@@ -196,7 +196,12 @@ pub(crate) fn write_state(
     finish_staged(&folder)
 }
 
-/// Does the second half of [`write_state`], if it is still to be done.
+/// Does the second half of [`write_state`] for an instance, if it is still to be done.
+pub(crate) fn finish_write(root: &Path, instance: &InstanceIdent) -> Result<(), FolderError> {
+    finish_staged(&root.join(relative(instance)))
+}
+
+/// The same in its folder.
 fn finish_staged(folder: &Path) -> Result<(), FolderError> {
     let staged = folder.join(STAGED_FILE);
     let content = match fs::read(&staged) {

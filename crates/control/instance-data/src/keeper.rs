@@ -210,7 +210,13 @@ impl InstanceData {
         settings: Settings,
         cloud: Arc<dyn StateCloud>,
     ) -> Result<(Self, impl Future<Output = ()> + Send), StoreError> {
-        let known = database::load(&store).await?;
+        let mut known = database::load(&store).await?;
+        let followed = database::followed(&store).await?.into_iter();
+        let followed = followed.map(|(instance, limit)| {
+            let accepted = known.remove(&relative(&instance));
+            (instance, Followed::new(accepted, limit))
+        });
+        let followed = followed.collect();
         let (commands, inbox) = mpsc::channel(REQUESTS);
         let (checksums_in, checksums) = watch::channel(Arc::default());
         let keeper = Keeper {
@@ -218,9 +224,10 @@ impl InstanceData {
             settings: Arc::new(settings),
             cloud,
             known,
-            followed: BTreeMap::new(),
+            followed,
             checksums: checksums_in,
         };
+        keeper.publish();
         let handle = Self {
             commands,
             checksums,
@@ -302,6 +309,19 @@ struct Followed {
     stamp: Option<Stamp>,
 }
 
+impl Followed {
+    fn new(accepted: Option<Checksum>, limit: u64) -> Self {
+        Self {
+            follow: Follow {
+                accepted,
+                offered: None,
+            },
+            limit,
+            stamp: None,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Keeper {
     store: Store,
@@ -322,7 +342,10 @@ impl Keeper {
                 None
             }
         };
-        let mut look_at: Option<Instant> = None;
+        self.finish_staged().await;
+        self.arm(watch.as_mut());
+        // What changed while nobody was there.
+        let mut look_at = Some(Instant::now() + self.settings.debounce);
         loop {
             let changed = async {
                 match &mut watch {
@@ -359,6 +382,23 @@ impl Keeper {
         }
     }
 
+    /// States of the cloud that were on their way into files when the last task ended.
+    async fn finish_staged(&self) {
+        let (settings, all) = (Arc::clone(&self.settings), self.followed.keys().cloned());
+        let all: Vec<InstanceIdent> = all.collect();
+        let work = move || {
+            for instance in all {
+                if let Err(error) = folders::finish_write(&settings.state_dir, &instance) {
+                    let error = ErrorChain(&error);
+                    tracing::error!(%instance, %error, "a state of the cloud is not in place");
+                }
+            }
+        };
+        if let Err(error) = tokio::task::spawn_blocking(work).await {
+            tracing::error!(%error, "states of the cloud were not looked at");
+        }
+    }
+
     fn arm(&self, watch: Option<&mut FolderWatch>) {
         let root = &self.settings.state_dir;
         let followed = self.followed.keys();
@@ -384,6 +424,7 @@ impl Keeper {
                 {
                     self.known.insert(relative(&instance), accepted);
                 }
+                self.unfollow(&instance).await;
                 self.publish();
                 true
             }
@@ -418,17 +459,22 @@ impl Keeper {
         let made = tokio::task::spawn_blocking(move || make(&settings, &of, needs)).await;
         let prepared = made.map_err(|_| PrepareError::Ended)??;
         if needs.state.is_some() {
-            let known = self.known.remove(&relative(&instance));
             let limit = needs.state.filter(|limit| *limit > 0);
-            let followed = self.followed.entry(instance).or_insert_with(|| Followed {
-                follow: Follow {
-                    accepted: known,
-                    offered: None,
-                },
-                limit: 0,
-                stamp: None,
-            });
-            followed.limit = limit.unwrap_or(self.settings.state_limit);
+            let limit = limit.unwrap_or(self.settings.state_limit);
+            let before = self.followed.get_mut(&instance);
+            let is_news = before.as_ref().is_none_or(|it| it.limit != limit);
+            match before {
+                Some(followed) => followed.limit = limit,
+                None => {
+                    let known = self.known.remove(&relative(&instance));
+                    let followed = Followed::new(known, limit);
+                    self.followed.insert(instance.clone(), followed);
+                }
+            }
+            if is_news && let Err(error) = database::follow(&self.store, &instance, limit).await {
+                let error = ErrorChain(&error);
+                tracing::error!(%instance, %error, "a state will not be followed after a restart");
+            }
             self.publish();
         }
         Ok(prepared)
@@ -437,6 +483,7 @@ impl Keeper {
     async fn remove(&mut self, instance: &InstanceIdent) -> Result<(), FolderError> {
         self.followed.remove(instance);
         self.known.remove(&relative(instance));
+        self.unfollow(instance).await;
         self.publish();
         if let Err(error) = database::forget(&self.store, instance).await {
             tracing::error!(%instance, error = %ErrorChain(&error), "cannot forget a state");
@@ -447,6 +494,13 @@ impl Keeper {
             folders::remove(&settings.storage_dir, &of)
         });
         removed.await.unwrap_or(Ok(()))
+    }
+
+    async fn unfollow(&self, instance: &InstanceIdent) {
+        if let Err(error) = database::unfollow(&self.store, instance).await {
+            let error = ErrorChain(&error);
+            tracing::error!(%instance, %error, "a state will be followed again after a restart");
+        }
     }
 
     async fn update(

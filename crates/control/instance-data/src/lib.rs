@@ -18,6 +18,7 @@
 //!    ^                        |  rejected: the last one is asked for
 //!    +------ replaced --------+
 //! ```
+//! Whose states are followed is in the database, so that a restart follows them at once and offers what changed meanwhile.
 //! Checksums are SHA3-224, as the cloud computes them. A file is looked at one second after it last changed. Without a cloud a
 //! state is accepted as it is found.
 //!

@@ -12,13 +12,17 @@ fn every_released_version_can_be_upgraded() {
         &SCHEMA,
         &fixtures,
         |db| {
-            let sql = "INSERT INTO instance_data_state VALUES ('web/main/0', x'01')";
-            db.execute(sql, []).map(drop)
+            let sql = "INSERT INTO instance_data_state VALUES ('web/main/0', x'01');
+                INSERT INTO instance_data_followed VALUES ('web/main/0', 'web', 'main', 0, 0, 0, 64)";
+            db.execute_batch(sql)
         },
         |db, version| {
             let sql = "SELECT path FROM instance_data_state WHERE checksum = x'01'";
             let found: String = db.query_row(sql, [], |row| row.get(0)).expect("the row");
             assert_eq!(found, "web/main/0", "version {version}");
+            let sql = "SELECT count(*) FROM instance_data_followed WHERE state_limit = 64";
+            let followed: i64 = db.query_row(sql, [], |row| row.get(0)).expect("a count");
+            assert_eq!(followed, i64::from(version >= 2), "version {version}");
         },
     );
 }

@@ -267,6 +267,48 @@ async fn a_state_that_was_staged_is_in_place_after_a_crash() {
 }
 
 #[tokio::test]
+async fn a_restart_follows_states_without_being_told_and_forgets_those_that_were_released() {
+    if !rustix::process::getuid().is_root() {
+        println!("skipped: a_restart_follows_states: only root gives files away");
+        return;
+    }
+    let mut rig = Rig::start(true).await;
+    rig.data.prepare(instance(0), needs()).await.unwrap();
+    fs::write(rig.state(), "one").unwrap();
+    let one = rig.offered(b"one").await;
+    rig.data.answered(instance(0), one, true).await;
+    rig.accepted(b"one").await;
+
+    // Nobody prepares it again: it runs on. What it says now was never shown, and a state of the cloud was on its way.
+    let mut rig = rig.again().await;
+    assert_eq!(rig.data.checksums().borrow().get(&instance(0)), Some(&one));
+    fs::write(rig.state(), "two").unwrap();
+    rig.offered(b"two").await;
+    fs::write(rig.state().with_file_name("state.new"), "three").unwrap();
+    let mut rig = rig.again().await;
+    rig.offered(b"three").await;
+    // Its limit is still known.
+    let long = vec![b'x'; 65];
+    let refused = rig
+        .data
+        .update(instance(0), Checksum::of(&long), long)
+        .await;
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(refused, UpdateStateError::TooLong { limit: 64, .. }),
+        "{refused}"
+    );
+
+    rig.data.release(instance(0)).await;
+    let rig = rig.again().await;
+    let state = rig.data.update(instance(0), one, b"one".to_vec()).await;
+    assert!(
+        matches!(state, Err(UpdateStateError::Unknown { .. })),
+        "{state:?}"
+    );
+}
+
+#[tokio::test]
 async fn without_a_cloud_states_are_kept_as_they_are() {
     if !rustix::process::getuid().is_root() {
         println!("skipped: without_a_cloud: only root gives files away");
