@@ -181,12 +181,15 @@ impl Server {
             // A client that does not take its answer asks again.
             Step::Answer(answer) => drop(self.udp.send_to(&answer, client).await),
             Step::Forward(realm, permit) => {
-                let (udp, shared) = (Arc::clone(&self.udp), Arc::clone(&self.shared));
+                // Only the server keeps its address: when it ends, the next one takes it at once.
+                let (udp, shared) = (Arc::downgrade(&self.udp), Arc::clone(&self.shared));
                 let packet = packet.to_vec();
                 work.spawn(async move {
                     let answer = shared.forward(&packet, realm, Transport::Udp).await;
                     drop(permit);
-                    let _ = udp.send_to(&answer, client).await;
+                    if let Some(udp) = udp.upgrade() {
+                        let _ = udp.send_to(&answer, client).await;
+                    }
                 });
             }
         }
