@@ -14,6 +14,8 @@
 mod answers;
 mod listing;
 mod pools;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_lifecycle::{Reason, State, Verb};
+use muster_lifecycle::{Moment, Reason, State, Verb};
 use muster_provider::{
     Described, FailureClass, MachineId, ManagerId, Owned, Provider, ProviderError, ProviderId,
 };
@@ -12,7 +12,6 @@ use muster_telemetry::ErrorChain;
 
 use crate::book::{Book, Call, CallFailure, Look};
 use crate::fault::hit_answered;
-use muster_lifecycle::Moment;
 
 /// What a call came to.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ pub struct Pool {
 /// A change of a pool that is to be written down.
 #[derive(Debug)]
 pub(crate) enum PoolChange {
-    Set(String, Pool),
+    Set(String, Box<Pool>),
     Removed(String),
 }
 
@@ -52,7 +52,7 @@ impl Book {
     /// Makes or changes a pool.
     pub(crate) fn set_pool(&mut self, name: String, mut pool: Pool) {
         pool.order.key = None;
-        let change = PoolChange::Set(name.clone(), pool.clone());
+        let change = PoolChange::Set(name.clone(), Box::new(pool.clone()));
         self.turn.pools.push(change);
         self.pools.insert(name.clone(), PoolState::new(pool));
         self.unplanned.insert(name);
