@@ -21,7 +21,8 @@ Exit codes:
   3  refused: not allowed, or not possible in this state
   4  there is no such node, instance, item, certificate, authority or file
   5  the daemon cannot be reached
-  6  what was waited for did not happen in time";
+  6  what was waited for did not happen in time
+  130  interrupted; what was begun is finished by running the command again";
 
 /// Machines that run, and a fleet that is managed: what runs where, what shall run, and the nodes it runs on
 #[derive(Debug, Parser)]

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 
 use muster_up::{
     Down, DownError, InstanceRow, Outcome, Picture, Settings, Shape, Tell, UnitError, UpError,
@@ -50,6 +51,7 @@ impl UpCommandError {
                 | UpError::Foreign { .. } => Exit::Refused,
                 UpError::Missing { .. } => Exit::NotFound,
                 UpError::Unit(UnitError::Silent { .. }) => Exit::Unreachable,
+                UpError::NotActive { .. } => Exit::Late,
                 _ => Exit::Failed,
             },
             Self::Down(error) => match **error {
@@ -182,8 +184,10 @@ impl Tell for Teller {
         let _ = self.0.blocking_send(Told::Step(text.to_owned()));
     }
 
+    // Told from within a runtime, which must not be held up: one that finds no room is followed by another, and the last one is
+    // in the outcome.
     fn picture(&mut self, picture: &Picture) {
-        let _ = self.0.blocking_send(Told::Picture(picture.clone()));
+        let _ = self.0.try_send(Told::Picture(picture.clone()));
     }
 }
 
@@ -199,10 +203,14 @@ fn watch<T: Send + 'static>(
         .map_err(UpCommandError::Wait)?;
     let done = runtime.block_on(async {
         let (sender, mut told) = mpsc::channel(TOLD_AT_ONCE);
+        // One future for all of the time: what comes while something is drawn is not lost.
+        let mut interruption = pin!(tokio::signal::ctrl_c());
         let work = tokio::task::spawn_blocking(move || work(&mut Teller(sender)));
         loop {
             tokio::select! {
-                stopped = tokio::signal::ctrl_c() => {
+                // First, because programs that are run on the way hear of it, too, and fail.
+                biased;
+                stopped = &mut interruption => {
                     stopped.map_err(UpCommandError::Wait)?;
                     return Err(UpCommandError::Interrupted);
                 }
@@ -251,6 +259,19 @@ pub(crate) fn up(command: &cli::Up, console: &mut Console) -> Result<(), Command
     let wanted = settings.clone();
     let done = watch(&mut live, move |tell| muster_up::up(&wanted, tell))?;
     let is_drawn = live.drawn > 0;
+    if let Ok(outcome) = &done
+        && is_drawn
+    {
+        live.picture(&outcome.picture);
+    }
+    if done.as_ref().is_err_and(UpError::has_begun) {
+        let journal = settings.dir.join("main/journal");
+        console.note(format_args!(
+            "muster: what has been started goes on; `journalctl -D {}` shows its logs, `muster up` tries again, \
+             `muster down` takes it away",
+            journal.display()
+        ));
+    }
     let outcome = done.map_err(|error| UpCommandError::Up(Box::new(error)))?;
     if !is_drawn {
         console.answer(&Rows::of(&outcome.picture))?;

@@ -340,6 +340,7 @@ fn follow(
     match picture.waiting() + missing {
         0 => Ok(picture),
         waiting => Err(UpError::NotActive {
+            socket: layout.control_socket(),
             waiting,
             all: wish.instances,
             seconds: settings.patience.as_secs(),

@@ -167,9 +167,12 @@ pub enum UpError {
     Unit(UnitError),
     /// Not everything is active.
     #[error(
-        "{waiting} of {all} instances are not active after {seconds} s; `muster get instances` says why"
+        "{waiting} of {all} instances are not active after {seconds} s; `muster get instances --unit {}` says why",
+        socket.display()
     )]
     NotActive {
+        /// Where the Communication Manager answers.
+        socket: PathBuf,
         /// How many are not.
         waiting: usize,
         /// Of how many.
@@ -177,6 +180,20 @@ pub enum UpError {
         /// How long was waited.
         seconds: u64,
     },
+}
+
+impl UpError {
+    /// Whether nodes may have been started, so that there are logs to read and something to take away.
+    pub fn has_begun(&self) -> bool {
+        matches!(
+            self,
+            Self::Start { .. }
+                | Self::Sweep { .. }
+                | Self::Command { .. }
+                | Self::Unit(_)
+                | Self::NotActive { .. }
+        )
+    }
 }
 
 /// Why something of the Unit is still there.

@@ -1,7 +1,5 @@
 //! Operators who do not wait: everything that `muster up` and `muster down` are interrupted by.
 
-use std::time::Duration;
-
 use muster_lab::program::{Process, Stream};
 use rustix::process::Signal;
 
@@ -74,7 +72,7 @@ fn two_at_once_and_one_that_is_interrupted_say_what_to_do() {
     );
     let site = Site::boot();
     let before = site.picture();
-    let mut up = site.begin(&["muster", "up"]);
+    let mut up = site.begin_up(&[]);
     up.wait_for_line(STEPS[1], TIME).expect("it begins");
     for verb in ["up", "down"] {
         let refused = site.muster(&[verb]);
@@ -112,7 +110,6 @@ fn ports_that_others_have_are_left_to_them() {
         Tool("python3")
     );
     let site = Site::boot();
-    let before = site.picture();
     // The identity manager's, the controller's and the web service's usual ones, at all addresses.
     let listen = "import socket, time\n\
                   held = [socket.create_server(('0.0.0.0', port)) for port in (8090, 8093, 8080)]\n\
@@ -120,9 +117,9 @@ fn ports_that_others_have_are_left_to_them() {
                   time.sleep(600)\n";
     let mut others = site.begin(&["python3", "-c", listen]);
     others.wait_for_line("listening", TIME).expect("it listens");
+    let before = site.picture();
     site.up(&["--timeout", "50s"]);
     assert!(all_active(&site.instances()), "{:#?}", site.instances());
     site.down();
-    others.terminate(Duration::from_secs(5)).expect("it ends");
     site.assert_as(&before);
 }

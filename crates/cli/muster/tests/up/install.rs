@@ -118,7 +118,7 @@ fn what_is_installed_is_complete_runs_a_unit_and_can_be_removed() {
     // From wherever it was installed to, it finds its own parts.
     let site = Site::boot_with(programs, &[(target.path(), "/opt/muster")]);
     let before = site.picture();
-    let done = site.command(&["/opt/muster/usr/bin/muster", "up"]);
+    let done = site.try_up_with("/opt/muster/usr/bin/muster", &[]);
     assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
     assert!(all_active(&site.instances()), "{:#?}", site.instances());
     let done = site.command(&["/opt/muster/usr/bin/muster", "down"]);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use muster_lab::machine::{Binaries, Build, CommandOutput, Machine};
+use muster_lab::machine::{Binaries, Build, CommandOutput, Machine, MachineBuilder};
 use muster_lab::program::Process;
 use muster_lab::{muster, try_poll_for};
 use rustix::process::Signal;
@@ -43,7 +43,7 @@ const DAEMONS: [&str; 5] = [
 ];
 
 /// As an operator would: from a shell that is in a group of the machine.
-const UP: [&str; 9] = [
+const SHELL: [&str; 7] = [
     "sctl",
     "run",
     "--wait",
@@ -51,8 +51,6 @@ const UP: [&str; 9] = [
     "--quiet",
     "--collect",
     "--",
-    "muster",
-    "up",
 ];
 
 /// Everything that could be left behind, a line each. What the machine's own init and mount(8) keep is theirs; of the host's
@@ -119,6 +117,16 @@ impl Programs {
         Self { demo, others }
     }
 
+    /// Puts the command line and the demo where packages install them.
+    fn show(&self, builder: MachineBuilder) -> MachineBuilder {
+        let builder = builder.bind(env!("CARGO_BIN_EXE_muster"), "/usr/bin/muster");
+        DEMO.iter().fold(builder, |builder, name| {
+            let name = format!("muster-demo-{name}");
+            let inside = Path::new("/usr/lib/muster").join(&name);
+            builder.bind(self.demo.path().join(&name), inside)
+        })
+    }
+
     /// All of them in one folder, as a build leaves them.
     pub(crate) fn copy_to(&self, folder: &Path) {
         let others = PROGRAMS.iter().map(|(_, name)| self.others.path(name));
@@ -138,19 +146,10 @@ impl Site {
 
     /// A machine that has these folders of the host, too.
     pub(crate) fn boot_with(programs: Programs, folders: &[(&Path, &str)]) -> Self {
-        let mut builder = muster::machine(&programs.others)
-            .hybrid_cgroups()
-            .bind(env!("CARGO_BIN_EXE_muster"), "/usr/bin/muster");
-        for name in DEMO {
-            let name = format!("muster-demo-{name}");
-            builder = builder.bind(
-                programs.demo.path().join(&name),
-                Path::new("/usr/lib/muster").join(&name),
-            );
-        }
-        for (host, inside) in folders {
-            builder = builder.bind(host, inside);
-        }
+        let builder = muster::machine(&programs.others).hybrid_cgroups();
+        let builder = folders.iter().fold(programs.show(builder), |it, folder| {
+            it.bind(folder.0, folder.1)
+        });
         let machine = muster::boot(&builder, TIME).expect("it boots");
         Self {
             machine,
@@ -199,11 +198,16 @@ impl Site {
     }
 
     pub(crate) fn try_up(&self, words: &[&str]) -> CommandOutput {
-        self.command(&[&UP, words].concat())
+        self.try_up_with("muster", words)
+    }
+
+    /// With another command line than the one that is in the path.
+    pub(crate) fn try_up_with(&self, muster: &str, words: &[&str]) -> CommandOutput {
+        self.command(&[SHELL.as_slice(), &[muster, "up"], words].concat())
     }
 
     pub(crate) fn begin_up(&self, words: &[&str]) -> Process {
-        self.begin(&[&UP, words].concat())
+        self.begin(&[SHELL.as_slice(), &["muster", "up"], words].concat())
     }
 
     #[track_caller]

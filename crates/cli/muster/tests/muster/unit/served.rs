@@ -65,7 +65,7 @@ impl Wishes {
         let progress = Arc::new(Progress {
             update: Some(id),
             done: true,
-            instances,
+            instances: instances.into_iter().collect(),
             ..Progress::default()
         });
         self.view.progress(&progress);
