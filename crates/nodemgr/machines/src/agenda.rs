@@ -56,7 +56,7 @@ mod tests {
         agenda.set(&a, Some(at(20)));
         agenda.set(&b, Some(at(10)));
         assert_eq!(agenda.next(), Some(at(10)));
-        assert_eq!(agenda.take_due(at(10)), [b.clone()]);
+        assert_eq!(agenda.take_due(at(10)), std::slice::from_ref(&b));
         agenda.set(&b, Some(at(30)));
         agenda.set(&b, None);
         assert_eq!(agenda.take_due(at(99)), [a]);

@@ -1,5 +1,10 @@
 //! The registry of machines, on a simulated cloud.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a panic in a helper of a test is the report"
+)]
+
 mod kill;
 mod life;
 mod orphans;
