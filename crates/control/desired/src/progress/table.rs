@@ -36,9 +36,12 @@ impl InstanceTable {
         self.parts.is_empty()
     }
 
-    /// All instances: those without a place, then by node.
+    /// All instances, by ident.
     pub fn iter(&self) -> impl Iterator<Item = (&InstanceIdent, &InstanceProgress)> {
-        self.parts.values().flat_map(|part| part.iter())
+        let parts = self.parts.values();
+        let mut all: Vec<_> = parts.flat_map(|part| part.iter()).collect();
+        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        all.into_iter()
     }
 
     /// Which instances there are.
