@@ -14,10 +14,12 @@ use rustix::mm::{Advice, madvise};
 use tokio::time::sleep;
 use tracing::debug;
 
-use self::quiet::Quiet;
+use self::quiet::{Look, Quiet};
 
 /// How often [`give_back_at_rest`] looks.
 const EVERY: Duration = Duration::from_secs(3);
+/// How soon it looks again after work, which is over in a moment most of the time.
+const SOON: Duration = Duration::from_millis(500);
 /// Longest list of mappings that is looked at.
 const LONGEST: usize = 1 << 20;
 
@@ -28,11 +30,17 @@ pub async fn give_back_at_rest() {
         return;
     };
     let mut quiet = Quiet::new(faults);
+    let mut next = EVERY;
     loop {
-        sleep(EVERY).await;
-        if self::faults().is_some_and(|faults| quiet.look(faults)) {
-            give_back();
-            quiet.given_back(self::faults().unwrap_or_default());
+        sleep(next).await;
+        next = EVERY;
+        match self::faults().map(|faults| quiet.look(faults)) {
+            Some(Look::Over) => {
+                give_back();
+                quiet.given_back(self::faults().unwrap_or_default());
+            }
+            Some(Look::Works) => next = SOON,
+            Some(Look::Rests) | None => {}
         }
     }
 }

@@ -10,6 +10,17 @@ const AT_REST: u64 = 8;
 /// after each round of measurements, takes a millisecond each time.
 const WORK: u64 = 32;
 
+/// What a look has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Nothing was done that is worth giving back.
+    Rests,
+    /// Something is being done.
+    Works,
+    /// Something was done, and is over: memory is to be given back.
+    Over,
+}
+
 /// What the looks before have shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quiet {
@@ -28,12 +39,16 @@ impl Quiet {
         }
     }
 
-    /// Whether to give memory back now, after so many faults in the process's life.
-    pub(super) fn look(&mut self, faults: u64) -> bool {
+    /// What the daemon does now, after so many faults in the process's life.
+    pub(super) fn look(&mut self, faults: u64) -> Look {
         let rests = faults.saturating_sub(self.seen) <= AT_REST;
         let has_worked = faults.saturating_sub(self.given_back) >= WORK;
         self.seen = faults;
-        rests && has_worked
+        match (rests, has_worked) {
+            (true, true) => Look::Over,
+            (true, false) => Look::Rests,
+            (false, _) => Look::Works,
+        }
     }
 
     /// It was given back, and that alone took faults, too.
@@ -53,20 +68,20 @@ mod tests {
     #[test]
     fn a_start_is_given_back_once_it_is_over() {
         let mut quiet = Quiet::new(100);
-        assert!(!quiet.look(800), "it still starts");
-        assert!(quiet.look(801));
+        assert_eq!(quiet.look(800), Look::Works, "it still starts");
+        assert_eq!(quiet.look(801), Look::Over);
         quiet.given_back(830);
-        assert!(!quiet.look(860), "what is needed at rest returns");
-        assert!(!quiet.look(860));
-        assert!(!quiet.look(2000), "it works");
-        assert!(quiet.look(2000));
+        assert_eq!(quiet.look(860), Look::Works, "what is needed returns");
+        assert_eq!(quiet.look(860), Look::Rests);
+        assert_eq!(quiet.look(2000), Look::Works);
+        assert_eq!(quiet.look(2000), Look::Over);
     }
 
     #[test]
     fn a_daemon_that_was_never_busy_is_left_alone() {
         let mut quiet = Quiet::new(10);
         let mut looks = (10..WORK).map(|faults| quiet.look(faults));
-        assert!(looks.all(|gives_back| !gives_back));
+        assert!(looks.all(|look| look == Look::Rests));
     }
 
     proptest! {
@@ -79,7 +94,9 @@ mod tests {
             let (mut faults, mut last) = (0, 0);
             for step in steps {
                 faults += step;
-                if quiet.look(faults) {
+                let look = quiet.look(faults);
+                prop_assert_eq!(look == Look::Works, step > AT_REST);
+                if look == Look::Over {
                     prop_assert!(step <= AT_REST);
                     prop_assert!(faults - last >= WORK);
                     faults += own;
