@@ -20,9 +20,7 @@ use muster_cloud::message::{Identity, Outgoing};
 use muster_cloud::testing::Seen;
 use wire::sm_outgoing_messages::SmOutgoingMessage as Said;
 
-use self::scene::{
-    Scene, active, alerted, alerts, come_back, known, leave, system_alert, told,
-};
+use self::scene::{Scene, active, alerted, alerts, come_back, known, leave, system_alert, told};
 use crate::rig::{TIME, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,7 +38,13 @@ async fn a_wish_of_the_cloud_becomes_active_instances_in_the_status_it_is_told()
     let asked = seen.once("requestBlobUrls").len();
     assert!(asked >= 3, "index, manifest and content: {asked}");
     let finished = |it: &Alert| {
-        matches!(it, Alert::DownloadProgressAlert { state: DownloadState::Finished, .. })
+        matches!(
+            it,
+            Alert::DownloadProgressAlert {
+                state: DownloadState::Finished,
+                ..
+            }
+        )
     };
     cloud.wait("finished downloads", |seen| {
         (alerts(seen).iter().filter(|it| finished(it)).count() >= 3).then_some(())
