@@ -159,7 +159,9 @@ impl Iam {
 
     /// What a cloud needs to be trusted by this Unit, and to trust it.
     pub(crate) fn cloud_tls(&self) -> TestTls {
-        let spec = CertSpec::node("cloud", "cloud").without_spiffe().localhost();
+        let spec = CertSpec::node("cloud", "cloud")
+            .without_spiffe()
+            .localhost();
         let issued = self.pki.issue(&spec).unwrap();
         let files = issued.write_to(&self.folder, "cloud").unwrap();
         TestTls {
