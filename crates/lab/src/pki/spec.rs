@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    CertificateParams, CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyUsagePurpose,
-    SanType, date_time_ymd,
+    CertificateParams, CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    KeyUsagePurpose, SanType, date_time_ymd,
 };
 
 use super::{PkiError, since_epoch};
