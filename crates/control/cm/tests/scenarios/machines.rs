@@ -106,7 +106,7 @@ fn manager(more: &Value) -> Value {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Networks {
     Off,
-    /// One for each owner and subject; that of the subject `local` has a cable of its own between the nodes.
+    /// One for each owner and subject; those of the subject `local` and the owner `elsewhere` have a cable each.
     On,
 }
 
@@ -124,7 +124,7 @@ fn service_manager(networks: Networks) -> Value {
         "cmServerUrl": format!("{MAIN_ADDRESS}:8093"),
         "maxDmips": 10000,
         "runtimes": [{"type": "runc"}],
-        "network": {"mode": networks.mode(), "untaggedUplinks": {"local": "eth1"}},
+        "network": {"mode": networks.mode(), "untaggedUplinks": {"local": "eth1", "elsewhere": "eth2"}},
         // As the first process of its namespace, the program does not hear the request to end.
         "launcher": {"stopTimeout": "100ms"},
     }))
@@ -234,13 +234,13 @@ impl NodeMachine {
     }
 }
 
-/// Lays a cable between two nodes, and one for the networks of instances. They go with either of them.
+/// Lays a cable between two nodes, and two for networks of instances. They go with either of them.
 pub(crate) fn connect(main: &NodeMachine, second: &NodeMachine) {
     let (one, other) = (
         main.machine.host_pid().to_string(),
         second.machine.host_pid().to_string(),
     );
-    for link in ["eth0", "eth1"] {
+    for link in ["eth0", "eth1", "eth2"] {
         let words = [
             "link", "add", link, "netns", &one, "type", "veth", "peer", "name", link, "netns",
             &other,
@@ -252,9 +252,9 @@ pub(crate) fn connect(main: &NodeMachine, second: &NodeMachine) {
             String::from_utf8_lossy(&made.stderr)
         );
     }
-    main.run("ip address add 10.88.1.1/24 dev eth0 && ip link set eth0 up && ip link set eth1 up");
+    main.run("ip address add 10.88.1.1/24 dev eth0 && ip link set eth0 up && ip link set eth1 up && ip link set eth2 up");
     second.run(&format!(
-        "ip address add 10.88.1.2/24 dev eth0 && ip link set eth0 up && ip link set eth1 up \
+        "ip address add 10.88.1.2/24 dev eth0 && ip link set eth0 up && ip link set eth1 up && ip link set eth2 up \
          && ip route add {MAIN_ADDRESS} via 10.88.1.1"
     ));
 }
