@@ -448,8 +448,11 @@ impl Process {
         let ended = wait().map_err(|source| self.failed("wait for", source))?;
         if let Some(status) = ended {
             self.state = State::Ended(status);
-            // Its last words may still be in the pipe. Others may hold that open, hence the limit.
-            self.output.wait_closed(Duration::from_millis(200));
+            // Its last words may still be in the pipe. Others may hold that open, so its end is not waited for long; what is in it
+            // is read, however busy the machine is.
+            if !self.output.wait_closed(Duration::from_millis(200)) {
+                self.output.wait_drained(Duration::from_secs(60));
+            }
         }
         Ok(ended)
     }

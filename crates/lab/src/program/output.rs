@@ -1,14 +1,20 @@
 //! What a program printed: the latest lines, within bounds, and whoever waits for one.
 
 use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, ioctl_fionread};
 
 /// Lines kept per run; older ones are dropped and counted.
 pub(super) const LINES_KEPT: usize = 20_000;
 /// A longer line is cut into pieces of this many bytes.
-const LINE_LENGTH: u64 = 16 * 1024;
+const LINE_LENGTH: usize = 16 * 1024;
+/// Most that is read at once.
+const CHUNK: usize = 16 * 1024;
 
 /// Where a line was printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +46,8 @@ struct State {
     lines: VecDeque<Line>,
     dropped: u64,
     open_streams: u32,
+    /// The same pipes that are read, to see whether they are empty.
+    pipes: Vec<OwnedFd>,
 }
 
 /// Why [`Output::wait_for`] returned without a line.
@@ -52,13 +60,18 @@ pub(super) enum NoLine {
 }
 
 impl Output {
-    /// Starts a thread that reads `source` to its end.
+    /// Starts a thread that reads `source`, a pipe, to its end.
     pub(super) fn capture(
         self: &Arc<Self>,
         stream: Stream,
-        source: impl Read + Send + 'static,
+        source: impl Read + AsFd + Send + 'static,
     ) -> std::io::Result<()> {
-        self.lock().open_streams += 1;
+        let pipe = source.as_fd().try_clone_to_owned()?;
+        {
+            let mut state = self.lock();
+            state.open_streams += 1;
+            state.pipes.push(pipe);
+        }
         let output = Arc::clone(self);
         let reading = std::thread::Builder::new()
             .name("lab-output".to_owned())
@@ -69,33 +82,39 @@ impl Output {
         reading.map(drop)
     }
 
-    fn read_to_end(&self, stream: Stream, source: impl Read) {
-        let mut source = BufReader::new(source);
+    /// Waits outside of the lock, reads and keeps inside of it: whoever has the lock and sees an empty pipe has all that was printed.
+    fn read_to_end(&self, stream: Stream, mut source: impl Read + AsFd) {
+        let mut chunk = vec![0; CHUNK];
         let mut line = Vec::new();
-        // An unreadable pipe is a closed one: there is nobody to tell, and nothing more will come.
-        while let Ok(1..) = source
-            .by_ref()
-            .take(LINE_LENGTH)
-            .read_until(b'\n', &mut line)
-        {
-            let text = line.strip_suffix(b"\n").unwrap_or(&line);
-            self.push(Line {
-                stream,
-                text: String::from_utf8_lossy(text).into_owned(),
-            });
-            line.clear();
+        loop {
+            match poll(&mut [PollFd::new(&source, PollFlags::IN)], None) {
+                Err(Errno::INTR) => continue,
+                // What cannot be waited for is closed: there is nobody to tell.
+                Err(_) => break,
+                Ok(_) => {}
+            }
+            let mut state = self.lock();
+            match source.read(&mut chunk) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+                Ok(count) => {
+                    for &byte in &chunk[..count] {
+                        if byte != b'\n' {
+                            line.push(byte);
+                        }
+                        if byte == b'\n' || line.len() == LINE_LENGTH {
+                            state.push(stream, &mut line);
+                        }
+                    }
+                    self.changed.notify_all();
+                }
+            }
         }
-        self.lock().open_streams -= 1;
-        self.changed.notify_all();
-    }
-
-    fn push(&self, line: Line) {
         let mut state = self.lock();
-        if state.lines.len() == LINES_KEPT {
-            state.lines.pop_front();
-            state.dropped += 1;
+        if !line.is_empty() {
+            state.push(stream, &mut line);
         }
-        state.lines.push_back(line);
+        state.open_streams -= 1;
         self.changed.notify_all();
     }
 
@@ -139,6 +158,16 @@ impl Output {
         state.open_streams == 0
     }
 
+    /// Waits until everything that was printed before this call is kept, however long the threads that read have to wait for a
+    /// processor; false when the time is up.
+    pub(super) fn wait_drained(&self, within: Duration) -> bool {
+        let (state, _) = self
+            .changed
+            .wait_timeout_while(self.lock(), within, |state| !state.is_drained())
+            .unwrap_or_else(PoisonError::into_inner);
+        state.is_drained()
+    }
+
     /// How many lines were printed so far, dropped ones included.
     pub(super) fn count(&self) -> u64 {
         self.lock().count()
@@ -160,6 +189,22 @@ impl Output {
 }
 
 impl State {
+    /// Keeps the line, and begins a new one.
+    fn push(&mut self, stream: Stream, line: &mut Vec<u8>) {
+        if self.lines.len() == LINES_KEPT {
+            self.lines.pop_front();
+            self.dropped += 1;
+        }
+        let text = String::from_utf8_lossy(line).into_owned();
+        self.lines.push_back(Line { stream, text });
+        line.clear();
+    }
+
+    fn is_drained(&self) -> bool {
+        let is_empty = |pipe: &OwnedFd| ioctl_fionread(pipe).is_ok_and(|bytes| bytes == 0);
+        self.open_streams == 0 || self.pipes.iter().all(is_empty)
+    }
+
     fn count(&self) -> u64 {
         self.dropped + u64::try_from(self.lines.len()).unwrap_or(u64::MAX)
     }
@@ -167,15 +212,31 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     fn read(text: impl Into<Vec<u8>>) -> Arc<Output> {
         let output = Arc::new(Output::default());
-        output
-            .capture(Stream::Stdout, std::io::Cursor::new(text.into()))
-            .unwrap();
+        let (source, mut printer) = std::io::pipe().unwrap();
+        output.capture(Stream::Stdout, source).unwrap();
+        printer.write_all(&text.into()).unwrap();
+        drop(printer);
         assert!(output.wait_closed(Duration::from_secs(30)));
         output
+    }
+
+    #[test]
+    fn what_was_printed_is_there_although_somebody_could_print_more() {
+        let output = Arc::new(Output::default());
+        let (source, mut printer) = std::io::pipe().unwrap();
+        output.capture(Stream::Stdout, source).unwrap();
+        for round in 1..=200 {
+            printer.write_all(b"a line\n").unwrap();
+            assert!(output.wait_drained(Duration::from_secs(30)));
+            assert_eq!(output.count(), round);
+        }
+        assert!(!output.wait_closed(Duration::ZERO));
     }
 
     fn texts(output: &Output) -> Vec<String> {
