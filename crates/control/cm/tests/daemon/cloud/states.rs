@@ -126,13 +126,18 @@ async fn a_state_is_shown_and_told_as_accepted_when_the_cloud_says_so() {
     assert_eq!(requests(&cloud.seen()), []);
     assert_eq!(node.running(), running, "nothing was touched");
 
-    // Kept while the cloud is away.
+    // Shown while the cloud is away, and after a kill the newest one.
     leave(cloud);
     write(&file(&scene), "level 2");
+    cm.kill9();
+    write(&file(&scene), "level 3");
+    let cm = site.start();
     come_back(cloud);
-    shown(cloud, "level 2");
-    answer(cloud, "level 2", StateResult::Accepted);
-    until_reported(cloud, "level 2");
+    shown(cloud, "level 3");
+    let wrong = Some(checksum("level 3"));
+    assert_ne!(reported(&cloud.seen()), wrong, "nobody has accepted it");
+    answer(cloud, "level 3", StateResult::Accepted);
+    until_reported(cloud, "level 3");
     cm.end();
 }
 
