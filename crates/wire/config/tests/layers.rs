@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use muster_config::{ByteSize, ConfigError, Duration, Format, Limits, Load, Loaded};
+use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -418,6 +419,13 @@ fn neither_the_loader_nor_what_it_explains_shows_a_secret() {
     assert_eq!(loaded.raw().db_password.as_deref(), Some("hunter2"));
 }
 
+/// How long this thread has had a processor: what a document costs, whoever else is at work.
+fn busy() -> std::time::Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.try_into()
+        .expect("the clock of a thread begins at zero")
+}
+
 #[test]
 fn the_largest_documents_are_read_or_refused_in_seconds() {
     let mebibyte = 1 << 20;
@@ -461,9 +469,9 @@ fn the_largest_documents_are_read_or_refused_in_seconds() {
     documents.extend(patterns.map(|pattern| (Format::Toml, filled(pattern))));
     for (format, text) in documents {
         let head: String = text.chars().take(30).collect();
-        let begun = std::time::Instant::now();
+        let begun = busy();
         let _read_or_refused = Load::<Raw>::new("p").document("sm", format, text).load();
-        let took = begun.elapsed();
+        let took = busy() - begun;
         assert!(
             took < std::time::Duration::from_secs(10),
             "{format:?} {head:?} took {took:?}"
