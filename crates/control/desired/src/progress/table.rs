@@ -40,7 +40,7 @@ impl InstanceTable {
     pub fn iter(&self) -> impl Iterator<Item = (&InstanceIdent, &InstanceProgress)> {
         let parts = self.parts.values();
         let mut all: Vec<_> = parts.flat_map(|part| part.iter()).collect();
-        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        all.sort_unstable_by_key(|(one, _)| *one);
         all.into_iter()
     }
 
