@@ -1,5 +1,4 @@
 //! Looking at items that are somewhere else.
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 mod common;
 

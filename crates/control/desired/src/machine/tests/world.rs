@@ -138,7 +138,7 @@ impl World {
         assert_eq!(self.disk, self.machine.saved(), "something is not on disk");
         self.machine.audit();
         // Not after each, so that changes gather.
-        if self.steps.len() % 2 == 0 {
+        if self.steps.len().is_multiple_of(2) {
             assert_eq!(self.machine.snapshot(), self.machine.progress());
         }
         for action in turn.actions {
