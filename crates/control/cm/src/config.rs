@@ -188,6 +188,8 @@ pub struct Config {
     pub updates: muster_desired::Limits,
     /// After so long, what an instance had is given to others.
     pub instance_ttl: Time,
+    /// What may be handed out to instances.
+    pub handed_out: muster_balance::Limits,
     /// How instances are connected, if they are.
     pub networks: Option<NetworksConfig>,
     /// Where names of instances are served, if they are.
@@ -345,6 +347,7 @@ impl Validate for RawConfig {
         let own_server = names.as_ref().and_then(|it| it.as_ref());
         let own_server = own_server.map(|it| it.listen.ip());
         let networks = parts::networks(&self.networks, own_server, problems);
+        let handed_out = parts::handed_out(&self.launcher, problems);
         let cloud = cloud::cloud(&self, problems);
         let or = |given: Option<Duration>, seconds| {
             given.map_or(Time::from_secs(seconds), Duration::get)
@@ -360,6 +363,7 @@ impl Validate for RawConfig {
             control_listen: control_listen?,
             updates: self.updates(),
             instance_ttl: or(self.launcher.instance_ttl, 30 * DAY),
+            handed_out: handed_out?,
             names: names?.filter(|_| matches!(networks, Some(Some(_)))),
             networks: networks?,
             item_ttl: or(self.image_manager.update_item_ttl, 30 * DAY),

@@ -231,6 +231,7 @@ pub(crate) async fn run(config: Config, start: Start) -> Result<ExitCode, StartE
         data: data.clone(),
         networks: config.networks.clone(),
         instance_ttl: config.instance_ttl,
+        handed_out: config.handed_out.clone(),
     });
     let placer = Arc::new(placer.await.map_err(StartError::Placement)?);
     if let Some(settings) = config.names.clone() {

@@ -62,6 +62,7 @@ pub(crate) struct Parts {
     pub(crate) networks: Option<NetworksConfig>,
     /// After so long, what an instance had is given to others.
     pub(crate) instance_ttl: Duration,
+    pub(crate) handed_out: muster_balance::Limits,
 }
 
 /// Places instances.
@@ -98,6 +99,7 @@ impl Placer {
             nodes: self.parts.nodes.all(),
             unit_config: self.parts.unit_config.borrow().clone(),
             subjects: self.parts.subjects.borrow().clone(),
+            handed_out: self.parts.handed_out.clone(),
             ..Surroundings::default()
         }
     }

@@ -91,7 +91,9 @@ fn main() -> ExitCode {
 async fn measure() -> ExitCode {
     let nodes = setting("MUSTER_BENCH_NODES", 10_000);
     let (count, seconds) = (nodes as usize, setting("MUSTER_BENCH_SECONDS", 60));
-    let site = Site::new();
+    // More instances than the usual numbers of users are for.
+    let users = serde_json::json!({"userIds": {"first": 5_000, "last": 59_999}});
+    let site = Site::new().set("launcher", users);
     let iam = Iam::provisioned(&site).await;
     let site = iam.trusted_by(site);
     let mut fleet = fleet(&iam, count).await;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use muster_balance::{IdRange, Limits};
 use muster_config::{ByteSize, Duration, Problems};
 use muster_network_plan::{Block, Settings, SubnetPool};
 use serde::Deserialize;
@@ -22,6 +23,40 @@ pub struct RawLauncher {
     pub parallel_downloads: Option<u64>,
     /// So many earlier desired statuses are kept to go back to: 10.
     pub history: Option<u64>,
+    /// What users of instances are numbered from and to: 5000 to 10000. Each instance of the Unit has its own.
+    pub user_ids: Option<RawIds>,
+    /// What groups of items are numbered from and to: 5000 to 10000.
+    pub group_ids: Option<RawIds>,
+    /// So many instances may be wanted: 100,000.
+    pub max_instances: Option<u64>,
+}
+
+/// Numbers of accounts; both ends belong to them.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct RawIds {
+    /// The lowest.
+    pub first: u32,
+    /// The highest.
+    pub last: u32,
+}
+
+/// What may be handed out to instances.
+pub(super) fn handed_out(raw: &RawLauncher, problems: &mut Problems<'_>) -> Option<Limits> {
+    let mut range = |key: &str, given: Option<RawIds>, default| {
+        let Some(given) = given else {
+            return Some(default);
+        };
+        let range = IdRange::new(given.first, given.last);
+        range.map_err(|error| problems.report(key, error)).ok()
+    };
+    let defaults = Limits::default();
+    let uids = range("launcher.userIds", raw.user_ids, defaults.uids);
+    let gids = range("launcher.groupIds", raw.group_ids, defaults.gids);
+    Some(Limits {
+        uids: uids?,
+        gids: gids?,
+        instances: raw.max_instances.unwrap_or(defaults.instances),
+    })
 }
 
 /// How instances are connected.

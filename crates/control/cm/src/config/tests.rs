@@ -19,7 +19,8 @@ fn the_keys_of_the_field_are_taken() {
             "monitoring": {{"sendPeriod": "2m"}}, "alerts": {{"sendPeriod": "20s"}},
             "nodeInfoProvider": {{"smConnectionTimeout": "2m"}},
             "imageManager": {{"updateItemTtl": "1d", "removeOutdatedPeriod": "1h"}},
-            "launcher": {{"nodesConnectionTimeout": "10m", "instanceTtl": "3d"}}}}"#
+            "launcher": {{"nodesConnectionTimeout": "10m", "instanceTtl": "3d",
+                "userIds": {{"first": 20000, "last": 59999}}, "maxInstances": 40000}}}}"#
     );
     let config = load(&text).unwrap();
     assert_eq!(config.listen.0.to_string(), "0.0.0.0:8093");
@@ -27,6 +28,13 @@ fn the_keys_of_the_field_are_taken() {
     assert_eq!(config.unit_config_file, PathBuf::from("/u.json"));
     assert_eq!(config.updates.nodes_patience.as_secs(), 600);
     assert_eq!(config.instance_ttl.as_secs(), 3 * DAY);
+    let numbers = (
+        config.handed_out.uids.first(),
+        config.handed_out.uids.size(),
+    );
+    assert_eq!(numbers, (20_000, 40_000));
+    assert_eq!(config.handed_out.gids, muster_balance::IdRange::DEFAULT);
+    assert_eq!(config.handed_out.instances, 40_000);
     assert_eq!(config.item_ttl.as_secs(), DAY);
     assert_eq!(config.sm_connection_timeout.as_secs(), 120);
     let cloud = config.cloud.unwrap();
@@ -54,7 +62,7 @@ fn everything_that_is_wrong_is_named_at_once() {
     let error = load(
         r#"{"cmServerUrl": "main", "fileServerUrl": "8094", "fileServerAddress": "a b", "controlServerUrl": "x",
             "controlSocket": "", "certStorage": "",
-            "dnsIp": "0.0.0.0",
+            "dnsIp": "0.0.0.0", "launcher": {"groupIds": {"first": 9, "last": 8}},
             "networks": {"mode": "maybe", "pools": ["10.0.0.1/8"], "dnsServers": ["nobody"], "dnsForwarders": ["?"],
                 "dnsClients": ["10/8"]}}"#,
     )
@@ -70,6 +78,7 @@ fn everything_that_is_wrong_is_named_at_once() {
         "iamPublicServerUrl",
         "iamProtectedServerUrl",
         "caCert",
+        "launcher.groupIds",
         "networks.mode",
         "networks.pools[0]",
         "networks.dnsServers[0]",

@@ -63,6 +63,8 @@ pub(crate) struct Surroundings {
     pub(crate) unreadable: BTreeMap<ItemId, AosError>,
     /// Subjects that the Unit itself says are there.
     pub(crate) subjects: BTreeSet<SubjectId>,
+    /// Users, groups and instances that may be handed out.
+    pub(crate) handed_out: Limits,
 }
 
 impl Surroundings {
@@ -92,7 +94,7 @@ impl Surroundings {
             measured: self.measured(question),
             reason: question.reason.clone(),
             pools: muster_balance::DataPools::default(),
-            limits: Limits::default(),
+            limits: self.handed_out.clone(),
         }
     }
 
