@@ -23,14 +23,7 @@ fn wait(process: &mut Process) -> (Option<i32>, String) {
 
 #[test]
 fn an_up_that_is_killed_after_any_step_is_finished_by_the_next() {
-    muster_lab::require!(
-        Root,
-        Cgroup2,
-        NetNs,
-        Tool("nft"),
-        Tool("runc"),
-        File("/usr/lib/cni/bridge")
-    );
+    require_unit!();
     let site = Site::boot();
     let before = site.picture();
     for step in STEPS {
@@ -62,14 +55,7 @@ fn an_up_that_is_killed_after_any_step_is_finished_by_the_next() {
 
 #[test]
 fn two_at_once_and_one_that_is_interrupted_say_what_to_do() {
-    muster_lab::require!(
-        Root,
-        Cgroup2,
-        NetNs,
-        Tool("nft"),
-        Tool("runc"),
-        File("/usr/lib/cni/bridge")
-    );
+    require_unit!();
     let site = Site::boot();
     let before = site.picture();
     let mut up = site.begin_up(&[]);
@@ -100,15 +86,7 @@ fn two_at_once_and_one_that_is_interrupted_say_what_to_do() {
 
 #[test]
 fn ports_that_others_have_are_left_to_them() {
-    muster_lab::require!(
-        Root,
-        Cgroup2,
-        NetNs,
-        Tool("nft"),
-        Tool("runc"),
-        File("/usr/lib/cni/bridge"),
-        Tool("python3")
-    );
+    require_unit!(Tool("python3"));
     let site = Site::boot();
     // The identity manager's, the controller's and the web service's usual ones, at all addresses.
     let listen = "import socket, time\n\

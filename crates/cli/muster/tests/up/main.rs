@@ -1,5 +1,20 @@
 //! `muster up` and `muster down` on a whole machine: what a newcomer does first, and everything that can go wrong with it.
 
+/// Ends the test here, with a line that says why, where no Unit of two nodes can run; `$more` is needed besides.
+macro_rules! require_unit {
+    ($($more:expr),*) => {
+        muster_lab::require!(
+            Root,
+            Cgroup2,
+            NetNs,
+            Tool("nft"),
+            Tool("runc"),
+            File("/usr/lib/cni/bridge"),
+            $($more),*
+        )
+    };
+}
+
 mod impatient;
 mod install;
 mod rig;
@@ -19,18 +34,10 @@ pub(crate) fn all_active(instances: &[Value]) -> bool {
     instances.len() == 3 && instances.iter().all(|it| it["state"] == "active")
 }
 
-/// The line of the issue: everything that a visitor is told to try, and everything that is promised to heal.
+/// Everything that a visitor is told to try, and everything that is promised to heal.
 #[test]
 fn a_unit_comes_up_heals_by_itself_and_leaves_nothing() {
-    muster_lab::require!(
-        Root,
-        Cgroup2,
-        NetNs,
-        Tool("nft"),
-        Tool("runc"),
-        File("/usr/lib/cni/bridge"),
-        Tool("curl")
-    );
+    require_unit!(Tool("curl"));
     let site = Site::boot();
     let before = site.picture();
     let said = site.up(&[]);
@@ -144,14 +151,7 @@ fn a_unit_comes_up_heals_by_itself_and_leaves_nothing() {
 
 #[test]
 fn a_second_up_touches_nothing_and_one_after_kills_starts_what_is_missing() {
-    muster_lab::require!(
-        Root,
-        Cgroup2,
-        NetNs,
-        Tool("nft"),
-        Tool("runc"),
-        File("/usr/lib/cni/bridge")
-    );
+    require_unit!();
     let site = Site::boot();
     let before = site.picture();
     site.up(&[]);
@@ -183,14 +183,7 @@ fn a_second_up_touches_nothing_and_one_after_kills_starts_what_is_missing() {
 
 #[test]
 fn down_works_after_an_up_that_failed_half_way() {
-    muster_lab::require!(
-        Root,
-        Cgroup2,
-        NetNs,
-        Tool("nft"),
-        Tool("runc"),
-        File("/usr/lib/cni/bridge")
-    );
+    require_unit!();
     let site = Site::boot();
     let before = site.picture();
     // The Communication Manager cannot run: everything before it is there.
@@ -226,14 +219,7 @@ fn down_works_after_an_up_that_failed_half_way() {
 
 #[test]
 fn folders_of_somebody_else_are_left_alone() {
-    muster_lab::require!(
-        Root,
-        Cgroup2,
-        NetNs,
-        Tool("nft"),
-        Tool("runc"),
-        File("/usr/lib/cni/bridge")
-    );
+    require_unit!();
     let site = Site::boot();
     site.write("/var/lib/other/precious", "data");
     for verb in ["up", "down"] {

