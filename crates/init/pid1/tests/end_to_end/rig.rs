@@ -4,8 +4,8 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use muster_lab::poll_for;
 use muster_lab::program::{Mark, Process, Program};
+use muster_lab::{poll_for, poll_until};
 use tempfile::TempDir;
 
 /// For everything that should take milliseconds, on a machine that may be busy.
@@ -93,12 +93,17 @@ impl Rig {
         self.wait_for(&format!("done {command}"));
     }
 
-    /// Lets core start a child of init; its pid.
+    /// Lets core start a child of init; its pid. Until the child has become another program it looks like a core, so this
+    /// waits for that.
     pub(crate) fn spawn(&mut self, command: &str) -> i32 {
         self.now();
         self.tell(&format!("spawn {command}"));
         let line = self.wait_for("spawned ");
-        line.trim_start_matches("spawned ").parse().unwrap()
+        let pid = line.trim_start_matches("spawned ").parse().unwrap();
+        poll_until(TIME, "the child is no copy of core", || {
+            !looks_like_core(pid)
+        });
+        pid
     }
 
     /// Waits for a core that is ready; its first line.
@@ -134,6 +139,12 @@ pub(crate) fn open_files(pid: i32, wanted: impl Fn(&str) -> bool) -> usize {
     targets
         .filter(|target| wanted(&target.to_string_lossy()))
         .count()
+}
+
+/// Whether a process has a core's command line: a core, or a child of one that has not become another program yet.
+pub(crate) fn looks_like_core(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+        .is_ok_and(|line| line.starts_with("muster-core\0"))
 }
 
 /// Whether a process exists, be it as a zombie.

@@ -9,7 +9,7 @@ use muster_lab::poll_until;
 use muster_lab::program::Program;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::rig::{Rig, TIME, exists, fake_core, field, init_program, open_files};
+use crate::rig::{Rig, TIME, exists, fake_core, field, init_program, looks_like_core, open_files};
 
 fn kill9(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
@@ -496,11 +496,10 @@ fn core_of(init: i32) -> i32 {
     let mut pid = 0;
     poll_until(TIME, "there is a core", || {
         let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
-        let core = children.split_ascii_whitespace().find(|pid| {
-            fs::read_to_string(format!("/proc/{pid}/cmdline"))
-                .is_ok_and(|line| line.starts_with("muster-core\0"))
-        });
-        pid = core.map_or(0, |core| core.parse().unwrap());
+        let mut pids = children
+            .split_ascii_whitespace()
+            .map(|pid| pid.parse().unwrap());
+        pid = pids.find(|pid| looks_like_core(*pid)).unwrap_or(0);
         pid != 0
     });
     pid
