@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
@@ -76,7 +76,14 @@ impl Files {
         }
     }
 
-    fn children(&self, path: &CgroupPath) -> Result<Vec<CgroupPath>, CgroupError> {
+    /// Changes whom a file or folder belongs to.
+    pub(crate) fn give(&self, relative: &str, user: u32, group: u32) -> Result<(), Errno> {
+        let user = Some(Uid::from_raw(user));
+        let group = Some(Gid::from_raw(group));
+        rustix::fs::chownat(&self.root, relative, user, group, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    pub(crate) fn children(&self, path: &CgroupPath) -> Result<Vec<CgroupPath>, CgroupError> {
         let failed = |source| CgroupError::new("list", path, source);
         let folder = match self.open_folder(path.relative()) {
             Ok(folder) => folder,
@@ -167,7 +174,7 @@ impl Files {
         Ok(())
     }
 
-    fn remove_one(&self, path: &CgroupPath) -> Result<(), Errno> {
+    pub(crate) fn remove_one(&self, path: &CgroupPath) -> Result<(), Errno> {
         match rustix::fs::unlinkat(&self.root, path.relative(), AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error),

@@ -129,7 +129,7 @@ fn v2_has_controllers(folder: &Path) -> bool {
         .is_ok_and(|list| !list.trim().is_empty())
 }
 
-fn read(path: &str) -> Result<String, HierarchyError> {
+pub(crate) fn read(path: &str) -> Result<String, HierarchyError> {
     std::fs::read_to_string(path).map_err(|source| HierarchyError::Read {
         path: path.into(),
         source,
@@ -146,18 +146,18 @@ fn own_path(cgroup: &str, fits: impl Fn(&str) -> bool) -> Option<&str> {
 }
 
 /// A line of mountinfo, as far as it matters.
-struct Mount<'t> {
+pub(crate) struct Mount<'t> {
     /// What of the file system is mounted.
     root: &'t str,
-    point: &'t str,
+    pub(crate) point: &'t str,
     writable: bool,
-    kind: &'t str,
+    pub(crate) kind: &'t str,
     /// Options of the file system, not of the mount.
-    options: &'t str,
+    pub(crate) options: &'t str,
 }
 
 impl<'t> Mount<'t> {
-    fn parse(line: &'t str) -> Option<Self> {
+    pub(crate) fn parse(line: &'t str) -> Option<Self> {
         let (mount, file_system) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);
         let (root, point) = (mount.next()?, mount.next()?);
@@ -179,7 +179,7 @@ impl<'t> Mount<'t> {
     }
 
     /// Where a cgroup of this hierarchy is seen, if this mount shows it and can be written.
-    fn folder_of(&self, own: &str) -> Option<PathBuf> {
+    pub(crate) fn folder_of(&self, own: &str) -> Option<PathBuf> {
         // Blanks in mount points are written as octal escapes; no cgroup mount has them in practice.
         if !self.writable || self.point.contains('\\') {
             return None;
@@ -187,7 +187,9 @@ impl<'t> Mount<'t> {
         let inside = if self.root == "/" {
             own
         } else {
-            own.strip_prefix(self.root)?
+            let inside = own.strip_prefix(self.root)?;
+            // A group whose name merely begins so is another one.
+            (inside.is_empty() || inside.starts_with('/')).then_some(inside)?
         };
         let inside = inside.trim_start_matches('/');
         Some(match inside {
@@ -243,6 +245,7 @@ mod tests {
         let inside = Some("/sys/fs/cgroup/x".to_owned());
         assert_eq!(found(&part, "0::/box/x\n"), (Mode::Unified, inside));
         assert_eq!(found(&part, "0::/other\n").0, Mode::Sessions);
+        assert_eq!(found(&part, "0::/boxer\n").0, Mode::Sessions);
     }
 
     #[test]

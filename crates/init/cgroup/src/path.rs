@@ -14,7 +14,7 @@ const CONTROLLERS: [&str; 13] = [
 ];
 
 /// A place below the root of a tree, such as `system.slice/sshd.service`. The empty path is the root itself.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CgroupPath(Box<str>);
 
 /// Why a text is not a place in a tree.

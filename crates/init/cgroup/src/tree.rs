@@ -1,5 +1,8 @@
 //! The part of the hierarchy that a manager owns.
 
+mod legacy;
+mod limits;
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,16 +12,21 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
+use crate::controllers::{Controller, Controllers};
 use crate::error::{CgroupError, HierarchyError};
 use crate::files::{Files, keyed, read_all};
 use crate::hierarchy::{Hierarchy, Mode, OWN_SCOPE};
+use crate::legacy::Legacy;
 use crate::path::CgroupPath;
 use crate::sessions::Sessions;
 use crate::signal::signal_members;
-use crate::usage::{Usage, of_group, of_processes};
+use crate::usage::{Usage, consumed, of_group, of_processes};
 
-/// Controllers that units' limits and accounts need.
-const WANTED_CONTROLLERS: [&str; 4] = ["cpu", "io", "memory", "pids"];
+use self::legacy::LegacyTrees;
+pub use limits::Refusals;
+
+/// Controllers whose accounts every unit has. The others cost something, and are handed on where a unit needs them.
+const COUNTED: [Controller; 2] = [Controller::Memory, Controller::Pids];
 
 /// The group for commands of a unit whose group has been handed on, as systemd names it.
 const CONTROL_LEAF: &str = ".control";
@@ -55,8 +63,14 @@ enum Backing {
 pub struct Tree {
     mode: Mode,
     backing: Backing,
-    /// `+cpu +memory`: what new inner groups hand on to their children.
-    handed_on: Box<str>,
+    /// Hierarchies of cgroup v1 that have the controllers which the tree does not have.
+    legacy: LegacyTrees,
+    /// The kernel measures the pressure on memory.
+    has_pressure: bool,
+    /// What units can be given.
+    offered: Controllers,
+    /// What new inner groups hand on to their children.
+    handed_on: Controllers,
 }
 
 impl Tree {
@@ -74,8 +88,21 @@ impl Tree {
         Ok(Self {
             mode: hierarchy.mode,
             backing,
-            handed_on: "".into(),
+            legacy: LegacyTrees::default(),
+            // A kernel that was told not to measure has the file and does not let it be opened.
+            has_pressure: std::fs::File::open("/proc/pressure/memory").is_ok(),
+            offered: Controllers::NONE,
+            handed_on: Controllers::NONE,
         })
+    }
+
+    /// Also uses controllers of cgroup v1, in groups as far below the manager's own as the root of this tree is. Groups that an
+    /// earlier manager left there are known from now on, or removed if they are not groups of this tree any more.
+    pub fn use_legacy(&mut self, legacy: &Legacy, below: &CgroupPath) {
+        // Where processes are not tracked by groups, nobody could tell which of those are still in use.
+        if let Backing::V2(files) | Backing::V1(files) = &self.backing {
+            self.legacy = LegacyTrees::open(legacy, below, files);
+        }
     }
 
     /// Which kind of hierarchy this is.
@@ -87,8 +114,17 @@ impl Tree {
     /// What an operator should be told once about this machine; `None` where everything works.
     #[must_use]
     pub fn notice(&self) -> Option<&'static str> {
+        let has_controllers = !self.legacy.subsystems().is_empty();
         match self.mode {
             Mode::Unified => None,
+            Mode::Hybrid if has_controllers => Some(
+                "Controllers are bound to cgroup v1: units that ask for limits are given groups there. Those of memory below \
+                 the most, and latencies of disks, have no effect.",
+            ),
+            Mode::Legacy if has_controllers => Some(
+                "Only cgroup v1 is there: processes are tracked and limited, but freezing and filters of addresses do not \
+                 work, and a group that forks without end may outrun its end.",
+            ),
             Mode::Hybrid => Some(
                 "The cgroup v2 tree has no controllers (they are bound to v1): processes are tracked, resource limits \
                  have no effect.",
@@ -104,14 +140,14 @@ impl Tree {
         }
     }
 
-    /// Moves the manager's own processes into a group of their own and hands the controllers on to the root's children,
-    /// which the kernel allows only when the root has no processes. Gives the controllers that are now handed on.
+    /// Moves the manager's own processes into a group of their own and hands the controllers that everybody needs on to the
+    /// root's children, which the kernel allows only when the root has no processes. Gives what units can be given from now on.
     ///
     /// # Errors
     /// A process could not be moved. Controllers that cannot be had are no error.
-    pub fn settle(&mut self, own: &[Pid]) -> Result<&str, CgroupError> {
+    pub fn settle(&mut self, own: &[Pid]) -> Result<Controllers, CgroupError> {
         let Backing::V2(files) = &self.backing else {
-            return Ok("");
+            return Ok(Controllers::NONE);
         };
         let root = CgroupPath::root();
         let scope = CgroupPath::parse(OWN_SCOPE).unwrap_or_else(|_| root.clone());
@@ -122,16 +158,19 @@ impl Tree {
         let offered = files.read(&root.file("cgroup.controllers"));
         let offered =
             offered.map_err(|error| CgroupError::new("read controllers of", &root, error))?;
+        let offered = Controllers::parse(&offered);
         let control = root.file("cgroup.subtree_control");
-        let handed_on: Vec<String> = offered
-            .split_whitespace()
-            .filter(|name| WANTED_CONTROLLERS.contains(name))
-            .map(|name| format!("+{name}"))
+        self.handed_on = COUNTED
+            .into_iter()
+            .filter(|controller| offered.contains(*controller))
             // One by one: a controller that somebody else keeps busy must not take the others with it.
-            .filter(|word| files.write(&control, word).is_ok())
+            .filter(|controller| {
+                let word = Controllers::from(*controller).signed('+');
+                files.write(&control, &word).is_ok()
+            })
             .collect();
-        self.handed_on = handed_on.join(" ").into();
-        Ok(&self.handed_on)
+        self.offered = offered;
+        Ok(offered)
     }
 
     /// Makes a group, and those above it.
@@ -142,8 +181,11 @@ impl Tree {
         self.make(path).map(|_| ())
     }
 
-    /// Makes a group; whether it is new.
-    fn make(&self, path: &CgroupPath) -> Result<bool, CgroupError> {
+    /// Makes a group and those above it; whether it is new.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn make(&self, path: &CgroupPath) -> Result<bool, CgroupError> {
         let files = match &self.backing {
             Backing::V2(files) | Backing::V1(files) => files,
             Backing::Sessions(sessions) => {
@@ -162,7 +204,7 @@ impl Tree {
             new = made.map_err(|error| CgroupError::new("make", path, error))?;
             if new && step.len() < path.as_str().len() && !self.handed_on.is_empty() {
                 let control = format!("{step}/cgroup.subtree_control");
-                let handed_on = files.write(&control, &self.handed_on);
+                let handed_on = files.write(&control, &self.handed_on.signed('+'));
                 handed_on
                     .map_err(|error| CgroupError::new("hand controllers on to", path, error))?;
             }
@@ -176,6 +218,14 @@ impl Tree {
     /// The kernel refuses, or the group is frozen.
     pub fn target(&self, path: &CgroupPath) -> Result<SpawnTarget, CgroupError> {
         let new = self.make(path)?;
+        self.target_of(path, new)
+    }
+
+    /// Says how a new process gets into a group that exists, and that is `new` if nobody else can have done anything to it.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the group is frozen.
+    pub fn target_of(&self, path: &CgroupPath, new: bool) -> Result<SpawnTarget, CgroupError> {
         let failed = |error| CgroupError::new("open", path, error);
         match &self.backing {
             Backing::V2(files) => {
@@ -201,6 +251,15 @@ impl Tree {
         }
     }
 
+    /// Files that a new process of a group writes `0` into before it executes its program, beside how it gets into the group
+    /// itself: those of hierarchies of cgroup v1. Most often there are none.
+    ///
+    /// # Errors
+    /// A group that was made there is gone, or the kernel refuses.
+    pub fn joins(&self, path: &CgroupPath) -> Result<Vec<OwnedFd>, CgroupError> {
+        self.legacy.joins(path)
+    }
+
     /// Tells a tree without cgroups of a process that leads a session: after a start, and for every known process after
     /// the manager itself was started again. Elsewhere the kernel knows, and nothing happens.
     pub fn record(&self, path: &CgroupPath, leader: Pid) {
@@ -215,9 +274,13 @@ impl Tree {
     /// The process or the group is gone, or the kernel refuses.
     pub fn attach(&self, path: &CgroupPath, pid: Pid) -> Result<(), CgroupError> {
         match &self.backing {
-            Backing::V2(files) | Backing::V1(files) => files
-                .write(&path.file("cgroup.procs"), &pid.to_string())
-                .map_err(|error| CgroupError::new("move a process into", path, error)),
+            Backing::V2(files) | Backing::V1(files) => {
+                // Limits first: it is nobody's part to free a process from its unit's because it was fast.
+                self.legacy.attach(path, pid)?;
+                files
+                    .write(&path.file("cgroup.procs"), &pid.to_string())
+                    .map_err(|error| CgroupError::new("move a process into", path, error))
+            }
             Backing::Sessions(sessions) => {
                 sessions.record(path, pid);
                 Ok(())
@@ -265,12 +328,21 @@ impl Tree {
         }
     }
 
-    /// Sends a signal to every process of a group and of all below it, and says to how many.
+    /// Sends a signal to every process of a group and of all below it, but for those that are spared, and says to how many.
     ///
     /// # Errors
     /// They cannot be listed.
-    pub fn signal(&self, path: &CgroupPath, signal: Signal) -> Result<usize, CgroupError> {
-        signal_members(signal, || self.processes(path))
+    pub fn signal(
+        &self,
+        path: &CgroupPath,
+        signal: Signal,
+        spared: &[Pid],
+    ) -> Result<usize, CgroupError> {
+        signal_members(signal, || {
+            let mut members = self.processes(path)?;
+            members.retain(|pid| !spared.contains(pid));
+            Ok(members)
+        })
     }
 
     /// Ends every process of a group and of all below it. Nothing escapes where the kernel has `cgroup.kill`.
@@ -286,7 +358,7 @@ impl Tree {
                 Err(error) => return Err(CgroupError::new("kill", path, error)),
             }
         }
-        self.signal(path, Signal::KILL).map(|_| ())
+        self.signal(path, Signal::KILL, &[]).map(|_| ())
     }
 
     /// Begins to freeze or to thaw a group and all below it. [`Tree::is_frozen`] tells when it is done.
@@ -361,7 +433,11 @@ impl Tree {
     /// Processes are in it, or the kernel refuses.
     pub fn remove(&self, path: &CgroupPath) -> Result<(), CgroupError> {
         match &self.backing {
-            Backing::V2(files) | Backing::V1(files) => files.remove(path),
+            Backing::V2(files) | Backing::V1(files) => {
+                files.remove(path)?;
+                self.legacy.remove(path);
+                Ok(())
+            }
             Backing::Sessions(sessions) => {
                 sessions.forget(path);
                 Ok(())
@@ -374,20 +450,39 @@ impl Tree {
     /// # Errors
     /// Its processes cannot be listed.
     pub fn usage(&self, path: &CgroupPath) -> Result<Usage, CgroupError> {
-        match &self.backing {
-            Backing::V2(files) => of_group(files, path),
-            _ => Ok(of_processes(&self.processes(path)?)),
+        let mut usage = match &self.backing {
+            Backing::V2(files) => of_group(files, path)?,
+            _ => of_processes(&self.processes(path)?),
+        };
+        self.legacy.add_usage(path, &mut usage);
+        Ok(usage)
+    }
+
+    /// What a group has used up so far, as far as these controllers count it; nothing of what it uses at the moment, so that
+    /// nobody has to be looked at.
+    #[must_use]
+    pub fn consumed(&self, path: &CgroupPath, counted: Controllers) -> Usage {
+        let mut usage = match &self.backing {
+            Backing::V2(files) => consumed(files, path, self.offered.within(counted)),
+            _ => Usage::default(),
+        };
+        self.legacy.add_usage(path, &mut usage);
+        Usage {
+            memory: None,
+            tasks: None,
+            ..usage
         }
     }
 
     /// How many processes of a group, or below it, the kernel ended for lack of memory; `None` where it does not count.
     #[must_use]
     pub fn oom_kills(&self, path: &CgroupPath) -> Option<u64> {
-        let Backing::V2(files) = &self.backing else {
-            return None;
-        };
-        let events = files.read(&path.file("memory.events")).ok()?;
-        keyed(&events, "oom_kill")
+        if let Backing::V2(files) = &self.backing
+            && let Ok(events) = files.read(&path.file("memory.events"))
+        {
+            return keyed(&events, "oom_kill");
+        }
+        self.legacy.oom_kills(path)
     }
 
     /// Writes an attribute, such as `memory.max`.

@@ -2,6 +2,7 @@
 
 use rustix::process::Pid;
 
+use crate::controllers::{Controller, Controllers};
 use crate::error::CgroupError;
 use crate::files::{Files, keyed};
 use crate::path::CgroupPath;
@@ -40,21 +41,44 @@ pub struct Usage {
     pub io_read: Option<u64>,
     /// Bytes written to devices.
     pub io_write: Option<u64>,
+    /// Reads from devices.
+    pub io_reads: Option<u64>,
+    /// Writes to devices.
+    pub io_writes: Option<u64>,
+}
+
+/// What adds up over the life of a v2 group, as far as these controllers count it.
+pub(crate) fn consumed(files: &Files, path: &CgroupPath, counted: Controllers) -> Usage {
+    let text = |name: &str| files.read(&path.file(name)).ok();
+    let of = |controller, name: &str| {
+        let is_counted = counted.contains(controller);
+        is_counted.then(|| text(name)).flatten()
+    };
+    let io = of(Controller::Io, "io.stat");
+    let summed = |key: &str| io.as_deref().map(|io| sum_of(io, key));
+    let peak = of(Controller::Memory, "memory.peak");
+    Usage {
+        // That one the kernel counts without a controller.
+        cpu_usec: text("cpu.stat").and_then(|stat| keyed(&stat, "usage_usec")),
+        memory_peak: peak.and_then(|peak| peak.trim().parse().ok()),
+        io_read: summed("rbytes="),
+        io_write: summed("wbytes="),
+        io_reads: summed("rios="),
+        io_writes: summed("wios="),
+        ..Usage::default()
+    }
 }
 
 /// The account of a v2 group.
 pub(crate) fn of_group(files: &Files, path: &CgroupPath) -> Result<Usage, CgroupError> {
-    let text = |name: &str| files.read(&path.file(name)).ok();
-    let number = |name: &str| text(name)?.trim().parse().ok();
-    let io = text("io.stat");
-    let summed = |key: &str| io.as_deref().map(|io| sum_of(io, key));
+    let number = |name: &str| -> Option<u64> {
+        let text = files.read(&path.file(name)).ok()?;
+        text.trim().parse().ok()
+    };
     let mut usage = Usage {
-        cpu_usec: text("cpu.stat").and_then(|stat| keyed(&stat, "usage_usec")),
         memory: number("memory.current").map(Memory::Charged),
-        memory_peak: number("memory.peak"),
         tasks: number("pids.current"),
-        io_read: summed("rbytes="),
-        io_write: summed("wbytes="),
+        ..consumed(files, path, Controllers::ALL)
     };
     if usage.memory.is_none() || usage.tasks.is_none() {
         let counted = of_processes(&files.all_members(path)?);

@@ -1,43 +1,53 @@
 //! From a unit's settings to how one of its processes is run.
 //!
 //! [`build`] takes the settings, the command and what is known at the moment ([`Facts`]) and gives an [`ExecContext`],
-//! the folders that must be there first, and what of the settings nobody carries out yet. It changes nothing: whatever it
-//! has to know of files and accounts it asks a [`Machine`], which tests make up. [`make_folders`] and
-//! [`remove_folders`] carry the plans for folders out. Descriptors are referred to by their place in the list that goes
+//! the folders that must be there first, and what of the settings is left out. It changes nothing but the table of dynamic
+//! users: whatever it has to know of files and accounts it asks a [`Machine`], which tests make up. [`make_folders`] and
+//! [`put_folders_away`] carry the plans for folders out. Descriptors are referred to by their place in the list that goes
 //! with the context.
 //!
 //! ```text
-//! UnitConfig, Command, Facts -> identity -> folders -> environment -> arguments -> streams -> ExecContext
+//! UnitConfig, Command, Facts -> identity -> folders -> environment -> arguments -> streams -> sandbox -> ExecContext
 //! ```
 //!
 //! # Invariants
 //! - The same settings, facts and machine give the same context.
-//! - A process never gets more rights than its unit names: a user, a group or a root directory that cannot be had is an
-//!   error, not a remark. Other parts of a sandbox that are missing are listed, so that they can be said out loud.
+//! - A unit that asks for nothing that takes a helper has no sandbox: its processes are executed at once.
+//! - A process never gets more rights than its unit names: what cannot be had is an error, not a remark. Where the unit
+//!   wants the best that there is, or where it changes nothing about rights, it is listed, so that it can be said out loud.
 
+pub mod dynamic_users;
 mod environment;
 mod expand;
 pub mod folders;
 mod identity;
 pub mod machine;
+mod name_services;
+pub mod private_tmp;
+mod sandbox;
 mod settings;
 mod streams;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unapplied;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use muster_engine::ids::InvocationId;
 use muster_engine::protocol::{ExecKind, ExitStatus, SpawnError};
-use muster_exec::accounts::User;
-use muster_exec::{ExecContext, PassedFd, Step, WorkingDirectory};
+use muster_exec::folders::Folder;
+use muster_exec::{
+    ExecContext, Keyring, Namespace, Namespaces, PassedFd, Sandbox, Step, Stream, TakeControl,
+    WorkingDirectory,
+};
+use muster_mounts::Folders;
 use muster_unit_file::config::{ExecOutput, UnitConfig, UnitKind};
+use muster_unit_file::specifier::HostFacts;
 use muster_unit_file::value::command::{Command, CommandFlags};
 use muster_units::{Host, effective};
 
-use folders::Folder;
 use machine::Machine;
 
 const ENOENT: i32 = 2;
@@ -79,6 +89,21 @@ pub struct Facts<'a> {
     pub remote: Option<(&'a str, Option<u16>)>,
     /// `$TRIGGER_UNIT`
     pub trigger: Option<&'a str>,
+    /// What is shared with other processes rather than made anew.
+    pub joined: Joined<'a>,
+    /// Variables that say where memory getting short can be seen.
+    pub pressure: &'a [(&'static str, String)],
+}
+
+/// What a process shares with others of its run, or of a run that it joins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Joined<'a> {
+    /// The name of the folders of a private `/tmp`, where they are not those of this run.
+    pub tmp: Option<&'a str>,
+    /// The places of what the network namespace is kept in.
+    pub network: Option<[u16; 2]>,
+    /// The places of what the IPC namespace is kept in.
+    pub ipc: Option<[u16; 2]>,
 }
 
 /// How a process is run.
@@ -90,7 +115,13 @@ pub struct Built {
     pub added: Option<OwnedFd>,
     /// What must be there before it starts.
     pub folders: Vec<Folder>,
-    /// Directives that the unit has and that nobody carries out yet.
+    /// Whose those are that state no owner is known to the name services.
+    has_names: bool,
+    /// What must be there for a `/tmp` of its own.
+    pub private_tmp: Option<Folders>,
+    /// What is left out although the unit asks for it, as `Directive: why`.
+    pub dropped: Vec<Box<str>>,
+    /// Directives that the unit has and that nobody carries out.
     pub not_applied: Vec<&'static str>,
 }
 
@@ -120,15 +151,14 @@ pub fn build(
     facts: &Facts<'_>,
     machine: &mut dyn Machine,
 ) -> Result<Built, SpawnError> {
+    let config = &*with_root_of(config, kind);
     let privileged = command.flags.contains(CommandFlags::FULLY_PRIVILEGED);
-    if !privileged {
-        refuse_foreign_roots(config)?;
-    }
     let host = &facts.host.specifiers;
-    let who = identity::look_up(config, (host.uid, host.gid), machine)?;
+    let anybodys = folders::plan(config, host, None);
+    let who = identity::look_up(config, (host.uid, host.gid), &anybodys, machine)?;
     let folders = folders::plan(config, host, who.identity.as_ref());
-    let user = who.user.as_ref();
-    let environment = environment::build(config, kind, facts, user, &folders, machine)?;
+    let told = identity::told(config, &who, host.uid, machine);
+    let environment = environment::build(config, kind, facts, told.as_ref(), &folders, machine)?;
     let argv = if command.flags.contains(CommandFlags::NO_ENV_EXPAND) {
         command.argv.iter().map(Into::into).collect()
     } else {
@@ -151,22 +181,45 @@ pub fn build(
     let keeps_identity = privileged
         || command.flags.contains(CommandFlags::NO_SETUID)
         || has_rights_until_start(config, kind);
+    let of = sandbox::Of {
+        config,
+        kind,
+        privileged,
+        keeps_identity,
+        who: &who,
+        folders: &folders,
+        terminal: streams.terminal.as_ref().map(|terminal| &*terminal.path),
+    };
+    let asked = sandbox::build(of, facts, machine)?;
+    let sandbox = asked.sandbox.as_ref();
+    let private_tmp = sandbox.and_then(|sandbox| sandbox.view.private_tmp.clone());
+    // Only what is the run's own is kept for the others of it.
+    let has_own = |of: fn(&Namespaces) -> &Namespace| {
+        sandbox.is_some_and(|sandbox| *of(&sandbox.namespaces) == Namespace::Own)
+    };
+    let network_store = facts.joined.network.filter(|_| has_own(|of| &of.network));
+    let ipc_store = facts.joined.ipc.filter(|_| has_own(|of| &of.ipc));
     let variables = environment.variables.iter();
+    let has_names = who.names.is_some();
     let mut context = ExecContext {
-        program: find_program(config, &command.path, machine)?,
+        program: find_program(config, &command.path, privileged, machine)?,
         argv,
         environment: variables
             .map(|(name, value)| format!("{name}={value}").into())
             .collect(),
         pid_variables: environment.pid_variables,
-        working_directory: working_directory(config, user),
+        working_directory: working_directory(config, &who, host.uid, machine),
         identity: who.identity.filter(|_| !keeps_identity),
-        no_new_privileges: !privileged && config.exec.sandbox.no_new_privileges,
+        no_new_privileges: asked.no_new_privileges,
         stdin: streams.stdin,
         stdout: streams.stdout,
         stderr: streams.stderr,
         terminal: streams.terminal,
         passed: passed(config, facts),
+        keyring: asked.keyring,
+        sandbox: asked.sandbox,
+        network_store,
+        ipc_store,
         ..ExecContext::default()
     };
     if let Some(terminal) = &context.terminal {
@@ -176,45 +229,120 @@ pub fn build(
             .environment
             .extend((!is_set).then(|| format!("TERM={kind}").into()));
     }
-    settings::apply(config, &facts.host.default_limits, &mut context);
+    settings::apply(config, &facts.host.default_limits, machine, &mut context)?;
+    // The manager itself waits for no terminal.
+    let terminal = context.terminal.as_ref();
+    if terminal.is_some_and(|terminal| terminal.control == TakeControl::Wait) {
+        helped(&mut context);
+    }
     Ok(Built {
         context,
         added,
         folders,
+        has_names,
+        private_tmp,
+        dropped: asked.dropped,
         not_applied: unapplied::directives(config, privileged),
     })
 }
 
-/// Makes the folders of a process that is about to start.
+/// Makes what stands for `/tmp` and `/var/tmp` of a process that is about to start.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_private_tmp(folders: &Folders, machine: &mut dyn Machine) -> Result<(), SpawnError> {
+    machine.make_private_tmp(folders).map_err(|error| {
+        let what = format!("cannot make {} and {}", folders.tmp, folders.var_tmp);
+        let errno = error.raw_os_error().unwrap_or(EIO);
+        failed(Step::Namespace, what, errno)
+    })
+}
+
+/// Makes the folders of a process that is about to start. What would take long is left to whatever sets the process up.
 ///
 /// # Errors
 /// The step of the first that cannot be made.
-pub fn make_folders(folders: &[Folder], machine: &mut dyn Machine) -> Result<(), SpawnError> {
-    for folder in folders {
-        machine.make_folder(folder).map_err(|error| {
-            let what = format!("cannot make the folder {}", folder.path);
-            failed(folder.step(), what, error.raw_os_error().unwrap_or(EIO))
+pub fn make_folders(built: &mut Built, machine: &mut dyn Machine) -> Result<(), SpawnError> {
+    let mut left = Vec::new();
+    for folder in muster_exec::folders::in_order(&built.folders) {
+        let is_whole = machine.make_folder(folder).map_err(|error| {
+            failed(folder.step(), error.to_string(), error.errno.raw_os_error())
         })?;
+        // Whose it is may be known to the name services alone.
+        let is_anybodys = folder.owner.is_none() && built.has_names;
+        if !is_whole || is_anybodys {
+            left.push(folder.clone());
+        }
+    }
+    if !left.is_empty() {
+        helped(&mut built.context).folders = left;
     }
     Ok(())
 }
 
-/// Removes what a run had for itself, and gives a line for each folder that stays although it should go.
+/// What a helper sets up for a process, which has one from now on.
+fn helped(context: &mut ExecContext) -> &mut Sandbox {
+    let keyring = &mut context.keyring;
+    context.sandbox.get_or_insert_with(|| {
+        Box::new(Sandbox {
+            keyring: std::mem::replace(keyring, Keyring::Inherit),
+            ..Sandbox::default()
+        })
+    })
+}
+
+/// A process that leaves a unit's terminal as the next user wants to find it, if the unit asks for that. It does nothing but
+/// that: `program` is executed for its end.
 #[must_use]
-pub fn remove_folders(
+pub fn terminal_restorer(config: &UnitConfig, program: &str) -> Option<ExecContext> {
+    Some(ExecContext {
+        program: program.into(),
+        argv: vec![program.into(), "--version".into()],
+        terminal: Some(streams::left_terminal(config)?),
+        stdin: Stream::Terminal,
+        ..ExecContext::default()
+    })
+}
+
+/// Takes away what a run had for itself. Gives the paths of what is to be removed by somebody who has the time, and a line
+/// for each folder that stays although it should go.
+#[must_use]
+pub fn put_folders_away(
     config: &UnitConfig,
     host: &Host,
-    another_run: bool,
+    (run, another_run): (InvocationId, bool),
     machine: &mut dyn Machine,
-) -> Vec<String> {
-    let paths = folders::ending(config, &host.specifiers, another_run);
-    let mut remarks = Vec::new();
-    for path in paths {
-        if let Err(error) = machine.remove_folder(&path) {
-            remarks.push(format!("Cannot remove its folder {path}: {error}"));
+) -> (Vec<String>, Vec<String>) {
+    let (mut paths, mut remarks) = (Vec::new(), Vec::new());
+    for folder in folders::ending(config, &host.specifiers, another_run) {
+        match machine.put_away(&folder, &run.to_string()) {
+            Ok(path) => paths.extend(path),
+            Err(error) => remarks.push(format!("Its folder stays: {error}: {}", error.errno)),
         }
     }
-    remarks
+    (paths, remarks)
+}
+
+/// The folder with the secrets of a unit, if it has any.
+#[must_use]
+pub fn credentials_folder(config: &UnitConfig, host: &HostFacts) -> Option<String> {
+    sandbox::credentials_folder(config, &host.runtime_directory)
+}
+
+/// Removes a folder with everything in it, or a link.
+///
+/// # Errors
+/// It is there and cannot be removed.
+pub fn remove_tree(path: &str) -> std::io::Result<()> {
+    let removed = match std::fs::symlink_metadata(path) {
+        Ok(stat) if stat.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }
 
 fn failed(step: Step, what: impl Into<Box<str>>, errno: i32) -> SpawnError {
@@ -222,24 +350,8 @@ fn failed(step: Step, what: impl Into<Box<str>>, errno: i32) -> SpawnError {
         step: what.into(),
         errno,
         exit_code: step.exit_code(),
+        early: false,
     }
-}
-
-/// A program of another root directory must not be looked for in this one.
-fn refuse_foreign_roots(config: &UnitConfig) -> Result<(), SpawnError> {
-    let images = &config.exec.images;
-    let name = if images.root_directory.is_some() {
-        "RootDirectory="
-    } else if images.root_image.is_some() {
-        "RootImage="
-    } else {
-        return Ok(());
-    };
-    Err(failed(
-        Step::Chroot,
-        format!("{name} is not carried out yet"),
-        ENOSYS,
-    ))
 }
 
 /// `PermissionsStartOnly=`, the older way to write a mark before each command but the main one.
@@ -250,30 +362,68 @@ fn has_rights_until_start(config: &UnitConfig, kind: ExecKind) -> bool {
     }
 }
 
+/// `RootDirectoryStartOnly=`: all but the main command have the machine's root.
+fn with_root_of(config: &UnitConfig, kind: ExecKind) -> Cow<'_, UnitConfig> {
+    match &config.kind {
+        UnitKind::Service(service)
+            if service.root_directory_start_only && kind != ExecKind::Start =>
+        {
+            let mut config = config.clone();
+            config.exec.images.root_directory = None;
+            config.exec.images.root_image = None;
+            Cow::Owned(config)
+        }
+        _ => Cow::Borrowed(config),
+    }
+}
+
+/// Where a program is, as the process will see it: in its own root, if it has one.
 fn find_program(
     config: &UnitConfig,
     path: &str,
+    privileged: bool,
     machine: &dyn Machine,
 ) -> Result<Box<str>, SpawnError> {
     if path.starts_with('/') {
         return Ok(path.into());
     }
+    let images = &config.exec.images;
+    if images.root_image.is_some() && !privileged {
+        let what = format!("the program {path} needs an absolute path, because it is in an image");
+        return Err(failed(Step::Exec, what, ENOENT));
+    }
+    let root = images.root_directory.as_ref().filter(|_| !privileged);
+    let root = root.map_or("", |root| root.0.trim_end_matches('/'));
     let stated = config.exec.search_path.0.iter();
     let default = environment::DEFAULT_PATH.split(':');
     let default = default.filter(|_| config.exec.search_path.0.is_empty());
     let mut places = stated
         .chain(default)
         .map(|folder| format!("{folder}/{path}"));
-    let found = places.find(|place| machine.is_program(place));
+    let found = places.find(|place| machine.is_program(&format!("{root}{place}")));
     found.map(Into::into).ok_or_else(|| {
         let what = format!("cannot find the program {path} in any folder for programs");
         failed(Step::Exec, what, ENOENT)
     })
 }
 
-fn working_directory(config: &UnitConfig, user: Option<&User>) -> Option<WorkingDirectory> {
+fn working_directory(
+    config: &UnitConfig,
+    who: &identity::Who,
+    own: u32,
+    machine: &mut dyn Machine,
+) -> Option<WorkingDirectory> {
     let stated = config.exec.working_directory.as_ref()?;
-    let home = || user.and_then(|user| user.home.clone());
+    let home = || match (&who.user, &who.names) {
+        (Some(user), _) => user.home.clone(),
+        // Whoever asks the name services learns where that is.
+        (None, Some(names)) if names.user.is_some() => Some("~".into()),
+        // Nobody is named: it is at the manager's own home.
+        (None, _) => {
+            let accounts = machine.accounts().ok()?;
+            accounts.user(&own.to_string()).ok()?.home
+        }
+    };
     Some(WorkingDirectory {
         path: stated
             .path

@@ -68,7 +68,6 @@ pub(crate) struct Control {
     log: EventLog,
     subscribers: Vec<Subscriber>,
     pub(crate) transients: Transients,
-    exit_code: u8,
     /// When this core opened its socket.
     began: Clock,
     /// Whether units are enabled, as far as somebody asked since the last reload.
@@ -81,11 +80,6 @@ impl Control {
     /// Whether a client waits for this request.
     pub(crate) fn is_waiting(&self, request: RequestId) -> bool {
         self.waiters.has(request)
-    }
-
-    /// The exit code that a client asked to end with.
-    pub(crate) fn exit_code(&self) -> u8 {
-        self.exit_code
     }
 }
 
@@ -173,7 +167,7 @@ impl Core {
         }
     }
 
-    fn control_clock(&self) -> Duration {
+    pub(crate) fn control_clock(&self) -> Duration {
         Duration::from_micros(self.now().monotonic.0)
     }
 
@@ -284,7 +278,7 @@ impl Core {
 }
 
 /// Makes the socket. Everybody may connect: what a client may do is decided by who it is.
-fn listen(path: &std::path::Path) -> io::Result<OwnedFd> {
+pub(crate) fn listen(path: &std::path::Path) -> io::Result<OwnedFd> {
     if let Some(folder) = path.parent() {
         settings::make_folder(folder)?;
     }

@@ -7,7 +7,7 @@ mod signals;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 
-use muster_engine::event::{Action, Event, LoadState, Request, What};
+use muster_engine::event::{Action, Event, LoadState, LoadedUnit, Request, What};
 use muster_engine::ids::{ActionId, Clock, RequestId, Time, UnitId};
 use muster_engine::job::{JobMode, JobVerb};
 use muster_engine::protocol::{ActiveState, Input, Severity};
@@ -19,12 +19,16 @@ use muster_unit_file::name::UnitName;
 use crate::context::machine::Machine;
 use crate::control::Control;
 use crate::execute::activation::Activation;
+use crate::execute::namespaces::NamespaceTable;
+use crate::execute::setup::SettingUp;
 use crate::journal_feed::Logs;
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::platform::{Platform, Ready, Token};
 use crate::record::{self, Entry};
+use crate::resources::Limited;
 use crate::units::UnitTable;
+use crate::user_directory::UserDirectory;
 
 muster_fault::points! {
     /// An event is recorded, and nothing was done about it.
@@ -96,8 +100,16 @@ pub struct Core {
     pub(crate) activation: Activation,
     /// Which unit a process belongs to.
     pub(crate) processes: HashMap<u32, UnitId>,
+    /// Processes that a helper sets up.
+    pub(crate) setting_up: SettingUp,
+    /// Namespaces of runs.
+    pub(crate) namespaces: NamespaceTable,
+    /// Who dynamic users are, for others.
+    pub(crate) user_directory: UserDirectory,
     /// Which unit a watched cgroup belongs to.
     pub(crate) cgroups: HashMap<Box<str>, UnitId>,
+    /// What cgroups were given, and what they were refused.
+    pub(crate) limited: Limited,
     /// Recorded, not yet applied.
     queue: VecDeque<Event>,
     /// The action that is being carried out: what it pushes is its outcome.
@@ -105,6 +117,8 @@ pub struct Core {
     done: ActionId,
     log_size: usize,
     snapshot_size: usize,
+    /// Something is remembered that no event tells the next core of.
+    is_unwritten: bool,
     quiet_since: Time,
     /// Something happened since memory was last given back.
     is_untidy: bool,
@@ -134,6 +148,10 @@ impl Core {
 
     /// Takes an input in: records it, and queues it to be applied. Returns when it is safe with the record.
     pub fn push(&mut self, what: What) {
+        self.push_for(self.cause, what);
+    }
+
+    fn push_for(&mut self, cause: Option<ActionId>, what: What) {
         if self.failure.is_some() {
             return;
         }
@@ -144,7 +162,7 @@ impl Core {
         };
         let entry = Entry {
             done: self.done,
-            cause: self.cause,
+            cause,
             event,
         };
         record::entry(&entry, &mut self.buffer);
@@ -189,24 +207,42 @@ impl Core {
 
     /// Loads a unit that the engine does not know, or knows only by name.
     pub(crate) fn ensure_loaded(&mut self, unit: &str) {
-        if has_files(&self.engine, unit) {
+        if has_files(&self.engine, unit) || self.is_being_loaded(unit) {
             return;
         }
         let Ok(name) = UnitName::new(unit) else {
             return;
         };
-        self.load([name]);
+        // What an action needs is not what comes of it: whoever recovers from a death in between carries it out again.
+        self.load_for(None, [name]);
+    }
+
+    /// Whether a unit was read and the engine is about to be told.
+    pub(crate) fn is_being_loaded(&self, unit: &str) -> bool {
+        let has_it = |units: &[LoadedUnit]| {
+            let mut units = units.iter();
+            units.any(|one| {
+                let mut names = std::iter::once(&one.name).chain(&one.aliases);
+                one.load == LoadState::Loaded && names.any(|name| &**name == unit)
+            })
+        };
+        let mut events = self.queue.iter();
+        events.any(|event| matches!(&event.what, What::Loaded(units) if has_it(units)))
     }
 
     /// Reads units that the engine lacks.
     pub(crate) fn load(&mut self, names: impl IntoIterator<Item = UnitName>) {
+        self.load_for(self.cause, names);
+    }
+
+    fn load_for(&mut self, cause: Option<ActionId>, names: impl IntoIterator<Item = UnitName>) {
         self.list_mounts();
         let engine = &self.engine;
         let known = |name: &UnitName| has_files(engine, name.as_str());
         let loaded = self.units.load(names, known);
         if !loaded.is_empty() {
             let from_kernel = crate::execute::activation::from_kernel(&loaded);
-            self.push(What::Loaded(loaded));
+            self.push_for(cause, What::Loaded(loaded));
             // While an action is carried out the queue waits: its other actions come first.
             if self.cause.is_none() {
                 self.apply_queued();
@@ -269,6 +305,7 @@ impl Core {
                 self.tidy_after_exit(unit);
             }
         }
+        self.end_startup();
     }
 
     /// Applies an event to the engine's state and to core's own memory.
@@ -350,7 +387,7 @@ impl Core {
         muster_fault::hit(SETTLED);
         self.feed_logs();
         self.platform.flush().map_err(CoreError::Link)?;
-        if self.log_size > LARGE_LOG.max(self.snapshot_size) {
+        if self.is_unwritten || self.log_size > LARGE_LOG.max(self.snapshot_size) {
             self.write_snapshot()?;
         }
         Ok(())
@@ -366,7 +403,13 @@ impl Core {
             .map_err(CoreError::Record)?;
         self.snapshot_size = bytes.len();
         self.log_size = 0;
+        self.is_unwritten = false;
         Ok(())
+    }
+
+    /// Has everything written down before core waits again.
+    pub(crate) fn write_soon(&mut self) {
+        self.is_unwritten = true;
     }
 
     /// When something must happen even if nothing happens before.
@@ -376,6 +419,7 @@ impl Core {
             self.engine.next_deadline(),
             self.next_activation_moment(),
             self.control_deadline(),
+            self.user_directory_deadline(),
             tidy,
         ]
         .into_iter()
@@ -390,6 +434,7 @@ impl Core {
         }
         self.activation_time_has_passed();
         self.control_time_has_passed();
+        self.user_directory_time_has_passed();
         if self.is_untidy && now.since(self.quiet_since) >= QUIET && self.queue.is_empty() {
             self.is_untidy = false;
             if self.log_size > SMALL_LOG {
@@ -406,8 +451,10 @@ impl Core {
             Token::Init => self.hear_init()?,
             Token::Notify => self.hear_notifications(),
             Token::Control => self.control_ready(ready),
+            Token::Users => self.user_directory_ready(),
             Token::Cgroups => self.look_at_cgroups(),
             Token::Feed => self.feed_logs(),
+            Token::Report(pid) => self.hear_setup(pid),
             _ => self.activation_ready(ready),
         }
         Ok(())

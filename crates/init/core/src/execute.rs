@@ -1,11 +1,15 @@
 //! Carrying actions out: what the engine asks for, done with the platform. Each family of requests has its own file.
 
+mod account;
 pub(crate) mod activation;
 pub(crate) mod cgroups;
 pub(crate) mod machine;
+pub(crate) mod namespaces;
 mod notifications;
 pub(crate) mod process;
+pub(crate) mod setup;
 pub(crate) mod stored;
+mod surroundings;
 
 use muster_engine::event::{Action, Do, What};
 use muster_engine::ids::{ActionId, InvocationId, UnitId};

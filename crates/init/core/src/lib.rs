@@ -15,6 +15,8 @@
 //! # Entry points
 //! - [`Core::begin`] takes what `muster-init` kept and either boots or recovers; [`Core::run`] is the loop.
 //! - [`Core::push`] is the only way in: an input is recorded, then applied, then its actions are carried out.
+//! - [`context`] turns a unit's settings into how a process is run. What can be set up between `clone3` and `execve` is; what
+//!   takes an ordinary process goes to the helper `muster-exec`, which reports through a pipe what it could not have.
 //!
 //! # Survival
 //! - [`record`]: the state is a snapshot and a log of events in a memfd that `muster-init` keeps. An event is appended
@@ -28,6 +30,7 @@
 //! - Nothing is done that is not recorded first; what is recorded twice is done once.
 //! - Nothing waits for long: descriptors are non-blocking, files are small and local, everything slow is a process of its own.
 //!   What does wait is bounded: generators at boot (90 s) and at a reload (1 s), freezing a unit (2 s).
+//! - A process that asks for a sandbox gets it or never runs: nothing falls back to running without.
 //! - A unit's processes are in its cgroup and in a session of their own; they are children of `muster-init`.
 //!
 //! # Deliberately absent
@@ -39,12 +42,15 @@ pub mod control;
 pub mod core;
 mod execute;
 mod journal_feed;
+mod logins;
 pub mod memory;
 pub mod notify;
 pub mod options;
 pub mod platform;
 pub mod record;
 pub mod recover;
+pub mod resources;
 pub mod units;
+mod user_directory;
 
 pub use crate::core::Core;

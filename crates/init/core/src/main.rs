@@ -55,7 +55,8 @@ fn main() -> ExitCode {
 fn run(options: Options) -> Result<Ending, RunError> {
     let (link, mut begun) = CoreLink::take_from_env().map_err(RunError::NotByInit)?;
     let (platform, record) = RealPlatform::new(link, &mut begun, &options)?;
-    let host = muster_core::units::host(&options);
+    let mut host = muster_core::units::host(&options);
+    host.tasks = host.tasks.min(platform.task_limit());
     let mut core = Core::begin(Box::new(platform), options, host, begun, record)?;
     Ok(core.run()?)
 }

@@ -3,12 +3,13 @@
 //! Nothing here decides anything; it is what users are shown: runs of commands, ended jobs, the environment.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 
 use muster_engine::EngineState;
 use muster_engine::event::{Action, Do, What};
 use muster_engine::ids::{ActionId, Clock, JobId, UnitId};
 use muster_engine::job::{JobResult, JobType};
-use muster_engine::protocol::{CommandRef, ExitStatus, Input, Output, Role};
+use muster_engine::protocol::{CommandRef, ExitStatus, Input, Output, Role, SpawnError};
 use serde::{Deserialize, Serialize};
 
 /// Ended jobs that are remembered for those who ask later.
@@ -48,7 +49,51 @@ pub struct Memory {
     pub connections: BTreeMap<UnitId, u64>,
     /// What units asked to be told of, beyond their deadlines.
     pub watches: BTreeMap<UnitId, Watches>,
+    /// What came of setting processes up, by unit, where there is something to be said about it.
+    pub setups: BTreeMap<UnitId, Setup>,
+    /// What runs that are over have used up, by unit. No event tells of it: what ended since the last snapshot is lost with a
+    /// core that dies.
+    pub consumed: BTreeMap<UnitId, Consumed>,
+    /// What was asked for with the end of the machine.
+    pub farewell: Farewell,
 }
+
+/// What goes with the end of the machine, when that comes in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Farewell {
+    /// The exit code.
+    pub code: u8,
+    /// What the firmware, or whoever starts the machine again, is told.
+    pub argument: Box<str>,
+}
+
+/// What came of setting the processes of a run up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Setup {
+    /// What could not be had and was left out, as `Directive: why`.
+    pub dropped: Vec<Box<str>>,
+    /// Why a program was not executed, the last time.
+    pub failure: Option<Box<str>>,
+}
+
+/// What a run has used up, as far as it was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Consumed {
+    /// Microseconds of processor time.
+    pub cpu: Option<u64>,
+    /// The most bytes of memory that there were.
+    pub memory_peak: Option<u64>,
+    /// Block devices: bytes and operations read, bytes and operations written.
+    pub disks: [Option<u64>; 4],
+    /// Network: bytes and packets in, bytes and packets out.
+    pub network: [Option<u64>; 4],
+}
+
+/// Remarks that are kept of one run.
+const MAX_DROPPED: usize = 256;
 
 /// What a unit asked to be told of. A core that was started anew sets it up again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +127,12 @@ pub struct Run {
     /// When and how it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<(Clock, ExitStatus)>,
+    /// Why its program was not executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Box<str>>,
+    /// The process stands for its program, which is a child of it in a namespace of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_for: Option<bool>,
 }
 
 /// A job that ended.
@@ -116,17 +167,53 @@ impl Memory {
             }
             Input::Start { .. } => {
                 self.runs.remove(unit);
+                self.setups.remove(unit);
+                self.consumed.remove(unit);
+            }
+            Input::Executed { pid, dropped } if !dropped.is_empty() => {
+                let is_alone = dropped.iter().any(|one| one.starts_with("PrivatePIDs:"));
+                if let Some(run) = self.open_run(*unit, |run| run.pid == *pid && is_alone) {
+                    run.stands_for = Some(false);
+                }
+                let known = &mut self.setups.entry(*unit).or_default().dropped;
+                let new: Vec<Box<str>> = dropped
+                    .iter()
+                    .filter(|one| !known.contains(one))
+                    .cloned()
+                    .collect();
+                known.extend(new);
+                known.truncate(MAX_DROPPED);
+            }
+            Input::NotExecuted { pid, why } => {
+                // The end of the process may have been told first.
+                let runs = self.runs.get_mut(unit).into_iter().flatten();
+                if let Some(run) = runs.rev().find(|run| run.pid == *pid) {
+                    run.failure = Some(why.clone());
+                }
+                self.setups.entry(*unit).or_default().failure = Some(why.clone());
             }
             Input::Spawned { role, process } => {
-                if let Some(run) = self.open_run(*unit, |run| run.role == *role && run.pid == 0) {
-                    run.pid = process.pid;
-                    run.start = clock;
+                self.begin_run(*unit, clock, *role, process.pid, None);
+            }
+            Input::Delegated {
+                role,
+                process,
+                stands_for,
+            } => self.begin_run(*unit, clock, *role, process.pid, Some(*stands_for)),
+            // Nothing ran, not even for a moment.
+            Input::SpawnFailed { role, error } if error.early => {
+                if let Some(runs) = self.runs.get_mut(unit) {
+                    runs.retain(|run| run.role != *role || run.pid != 0 || run.exit.is_some());
                 }
+                self.setups.entry(*unit).or_default().failure = Some(error.step.clone());
             }
             Input::SpawnFailed { role, error } => {
                 if let Some(run) = self.open_run(*unit, |run| run.role == *role && run.pid == 0) {
                     run.start = clock;
                     run.exit = Some((clock, ExitStatus::Code(error.exit_code)));
+                    let why: Box<str> = in_words(error).into();
+                    run.failure = Some(why.clone());
+                    self.setups.entry(*unit).or_default().failure = Some(why);
                 }
             }
             Input::Exited { pid, status } => {
@@ -136,6 +223,29 @@ impl Memory {
             }
             _ => {}
         }
+    }
+
+    fn begin_run(
+        &mut self,
+        unit: UnitId,
+        clock: Clock,
+        role: Role,
+        pid: u32,
+        stands_for: Option<bool>,
+    ) {
+        if let Some(run) = self.open_run(unit, |run| run.role == role && run.pid == 0) {
+            run.pid = pid;
+            run.start = clock;
+            run.stands_for = stands_for;
+        }
+    }
+
+    /// Whether a process of a unit stands for its program, which is a child of it; `None` where nobody noted that.
+    #[must_use]
+    pub fn stands_for(&self, unit: UnitId, pid: u32) -> Option<bool> {
+        let mut runs = self.runs.get(&unit)?.iter();
+        let run = runs.find(|run| run.pid == pid && run.exit.is_none())?;
+        run.stands_for
     }
 
     fn open_run(&mut self, unit: UnitId, fits: impl Fn(&Run) -> bool) -> Option<&mut Run> {
@@ -161,6 +271,8 @@ impl Memory {
                     pid: 0,
                     start: clock,
                     exit: None,
+                    failure: None,
+                    stands_for: None,
                 });
             }
             Do::Unit { unit, output, .. } => self.watch(*unit, output),
@@ -217,6 +329,8 @@ impl Memory {
     pub fn forget(&mut self, unit: UnitId) {
         self.runs.remove(&unit);
         self.watches.remove(&unit);
+        self.setups.remove(&unit);
+        self.consumed.remove(&unit);
         self.connections.remove(&unit);
     }
 
@@ -224,5 +338,99 @@ impl Memory {
     #[must_use]
     pub fn ended(&self, job: JobId) -> Option<&EndedJob> {
         self.ended.iter().rev().find(|ended| ended.job == job)
+    }
+}
+
+/// What could not be done, and what the system said.
+fn in_words(error: &SpawnError) -> String {
+    let said = io::Error::from_raw_os_error(error.errno).to_string();
+    if error.step.ends_with(&said) {
+        return error.step.to_string();
+    }
+    format!("{}: {said}", error.step)
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_engine::protocol::{ExecKind, Process};
+
+    use super::*;
+
+    #[test]
+    fn what_came_of_setting_up_is_remembered_until_the_next_run() {
+        let mut memory = Memory::default();
+        let unit = UnitId(3);
+        let mut tell = |input| {
+            let clock = Clock::default();
+            memory.observe(clock, &What::Unit { unit, input });
+            memory.setups.get(&unit).cloned()
+        };
+        let executed = |dropped: &[&str]| Input::Executed {
+            pid: 7,
+            dropped: dropped.iter().map(|text| Box::from(*text)).collect(),
+        };
+        assert_eq!(tell(executed(&[])), None);
+        tell(executed(&["A: a", "B: b"]));
+        let known = tell(executed(&["B: b", "C: c"])).unwrap();
+        assert_eq!(known.dropped.len(), 3, "each is said once");
+        let why = "namespace: /x".into();
+        let known = tell(Input::NotExecuted { pid: 7, why }).unwrap();
+        assert_eq!(known.failure.as_deref(), Some("namespace: /x"));
+        let invocation = muster_engine::ids::InvocationId(1);
+        assert_eq!(tell(Input::Start { invocation }), None);
+    }
+
+    #[test]
+    fn a_process_that_stands_for_its_program_is_known_by_the_next_manager() {
+        let (unit, role) = (UnitId(3), Role::Main);
+        let process = |pid| Process {
+            pid,
+            pidfd_inode: 0,
+            cgroup: "x".into(),
+            invocation: muster_engine::ids::InvocationId(1),
+        };
+        let run = |inputs: Vec<Input>| {
+            let mut memory = Memory::default();
+            let command = CommandRef {
+                kind: ExecKind::Start,
+                index: 0,
+            };
+            let run = Run {
+                command,
+                role,
+                pid: 0,
+                start: Clock::default(),
+                exit: None,
+                failure: None,
+                stands_for: None,
+            };
+            memory.runs.insert(unit, vec![run]);
+            for input in inputs {
+                memory.observe(Clock::default(), &What::Unit { unit, input });
+            }
+            let text = serde_json::to_string(&memory).unwrap();
+            let memory: Memory = serde_json::from_str(&text).unwrap();
+            memory.stands_for(unit, 7)
+        };
+        let delegated = |stands_for| Input::Delegated {
+            role,
+            process: process(7),
+            stands_for,
+        };
+        let dropped = |what: &str| Input::Executed {
+            pid: 7,
+            dropped: vec![what.into()],
+        };
+        assert_eq!(run(vec![delegated(true)]), Some(true));
+        assert_eq!(run(vec![delegated(false)]), Some(false));
+        assert_eq!(run(vec![delegated(true), dropped("A: a")]), Some(true));
+        // Where no namespace could be had, the process is the program, and its children are anybody.
+        let refused = dropped("PrivatePIDs: refused");
+        assert_eq!(run(vec![delegated(true), refused]), Some(false));
+        let status = ExitStatus::Code(0);
+        let ended = Input::Exited { pid: 7, status };
+        assert_eq!(run(vec![delegated(true), ended]), None);
+        let process = process(7);
+        assert_eq!(run(vec![Input::Spawned { role, process }]), None);
     }
 }

@@ -12,9 +12,11 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use muster_cgroup::{Occasion, Offer, PinnedProgram, Plan, Refusals, Unapplied};
 use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
 use muster_engine::protocol::{Process, SpawnError};
 use muster_exec::ExecContext;
+use muster_exec::bpf::PinnedError;
 use muster_handover::{FromInit, ShutdownKind};
 
 pub use token::Token;
@@ -56,15 +58,23 @@ pub struct ProcessFacts {
     pub start: u64,
 }
 
-/// What a cgroup uses.
+/// What a cgroup uses, as far as it is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tasks, if counted.
+    /// Tasks.
     pub tasks: Option<u64>,
-    /// Bytes of memory, if counted.
+    /// Bytes of memory.
     pub memory: Option<u64>,
-    /// Microseconds of processor time, if counted.
+    /// The most bytes of memory that there ever were.
+    pub memory_peak: Option<u64>,
+    /// Microseconds of processor time.
     pub cpu: Option<u64>,
+    /// Block devices: bytes and operations read, bytes and operations written.
+    pub disks: [Option<u64>; 4],
+    /// Network: bytes and packets in, bytes and packets out.
+    pub network: [Option<u64>; 4],
+    /// How often limits were reached.
+    pub refusals: Refusals,
 }
 
 /// The system, as core uses it.
@@ -125,6 +135,11 @@ pub trait Platform {
     fn pong(&mut self);
     /// Everything that ran before was adopted.
     fn adopted(&mut self);
+    /// Brings the interface up by which programs of this machine talk to each other.
+    ///
+    /// # Errors
+    /// If there is none, or it may not be changed.
+    fn raise_loopback(&mut self) -> io::Result<()>;
     /// Hands over what was gathered since the last call.
     ///
     /// # Errors
@@ -191,11 +206,40 @@ pub trait Platform {
     /// Its command line, for people.
     fn command_line(&self, pid: u32) -> String;
 
-    /// Makes a cgroup and those above it.
+    /// Makes a cgroup and those above it; whether it is new.
     ///
     /// # Errors
     /// If the system refuses.
-    fn make_cgroup(&mut self, path: &str) -> io::Result<()>;
+    fn make_cgroup(&mut self, path: &str) -> io::Result<bool>;
+    /// Whether a cgroup is there.
+    fn has_cgroup(&self, path: &str) -> bool;
+    /// What cgroups can be given here.
+    fn offer(&self) -> Offer;
+    /// Gives a cgroup its limits and filters. What the system refuses is named.
+    fn limit(&mut self, path: &str, plan: &Plan, occasion: Occasion) -> Vec<Unapplied>;
+    /// Attaches these programs that others loaded to a cgroup, and takes away others of theirs that it was asked for before. Gives
+    /// those that cannot be attached.
+    fn attach_pinned(&mut self, _path: &str, _wanted: &[PinnedProgram]) -> Vec<PinnedError> {
+        Vec::new()
+    }
+    /// Where processes of a cgroup are noted that its filter of file systems does not hold for; nothing where it has none.
+    fn exemptions(&self, _path: &str) -> Option<OwnedFd> {
+        None
+    }
+    /// Lets a user make cgroups below this one.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn give_cgroup(&mut self, path: &str, user: u32, group: u32) -> io::Result<()>;
+    /// Lets a user ask to be told of pressure on the memory of a cgroup.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn give_pressure(&mut self, _path: &str, _user: u32, _group: u32) -> io::Result<()> {
+        Ok(())
+    }
+    /// Where a cgroup is in the file system, if the pressure on its memory is measured.
+    fn pressure_folder(&self, path: &str) -> Option<PathBuf>;
     /// Moves processes into a cgroup.
     ///
     /// # Errors
@@ -205,20 +249,28 @@ pub trait Platform {
     fn remove_cgroup(&mut self, path: &str) -> bool;
     /// Whether any process is in a cgroup or below.
     fn is_populated(&self, path: &str) -> bool;
-    /// Sends a signal to all processes in a cgroup and below. `false` if there were none.
+    /// Sends a signal to all processes in a cgroup and below, but for those that are spared; SIGKILL spares nobody. `false` if
+    /// there were none.
     ///
     /// # Errors
     /// If the system refuses.
-    fn kill_cgroup(&mut self, path: &str, signal: u8) -> io::Result<bool>;
-    /// Reports [`Token::Cgroups`] when a cgroup may have become empty; asked with [`Platform::emptied`].
+    fn kill_cgroup(&mut self, path: &str, signal: u8, spared: &[u32]) -> io::Result<bool>;
+    /// Reports [`Token::Cgroups`] when a cgroup may have become empty; asked with [`Platform::changed_cgroups`].
     ///
     /// # Errors
     /// If the system cannot tell.
     fn watch_cgroup(&mut self, path: &str) -> io::Result<()>;
     /// Stops watching.
     fn unwatch_cgroup(&mut self, path: &str);
-    /// Watched cgroups that changed since the last call.
-    fn emptied(&mut self, changed: &mut Vec<Box<str>>);
+    /// Reports [`Token::Cgroups`] when the kernel may have ended a process of a cgroup for lack of memory.
+    ///
+    /// # Errors
+    /// If the system cannot tell.
+    fn watch_memory(&mut self, path: &str) -> io::Result<()>;
+    /// Stops watching.
+    fn unwatch_memory(&mut self, path: &str);
+    /// Watched cgroups that may have become empty since the last call, and those that may have run out of memory.
+    fn changed_cgroups(&mut self, emptied: &mut Vec<Box<str>>, starved: &mut Vec<Box<str>>);
     /// Processes in a cgroup and below, each with the part of the path below it.
     fn processes(&self, path: &str) -> Vec<(u32, String)>;
     /// All cgroups below the root that have processes of their own.
@@ -230,6 +282,9 @@ pub trait Platform {
     fn freeze(&mut self, path: &str, frozen: bool) -> io::Result<()>;
     /// Whether a cgroup is frozen.
     fn is_frozen(&self, path: &str) -> bool;
+    /// What a cgroup has used up so far: processor time, the most memory, and disks and network where somebody counts them. It
+    /// is asked at the end of every run, so it looks at nothing else.
+    fn consumed(&self, path: &str, disks: bool, network: bool) -> Usage;
     /// What a cgroup uses.
     fn usage(&self, path: &str) -> Usage;
     /// How often the kernel killed for memory in a cgroup.

@@ -99,6 +99,7 @@ impl Core {
         self.adopt_processes(exits);
         self.restore_descriptors(kept);
         self.open_control(kept)?;
+        self.restore_user_directory(kept);
         for name in kept.take_rest() {
             self.platform.release(&name);
         }
@@ -106,6 +107,7 @@ impl Core {
             self.finish(action);
         }
         self.apply_queued();
+        self.give_up_setups();
         for exit in exits {
             self.exited(*exit);
         }
@@ -145,6 +147,11 @@ impl Core {
             actions.extend(self.apply(&entry.event));
         }
         self.resume_at(done);
+        for action in &actions {
+            if let Do::Emergency { action, unit, .. } = &action.what {
+                self.recall_farewell(*action, *unit);
+            }
+        }
         actions.retain(|action| action.id > done && !caused.contains(&action.id));
         actions
     }
@@ -228,6 +235,7 @@ impl Core {
                 None => self.platform.release(&key),
             }
         }
+        self.restore_namespaces(kept);
         self.restore_activation(kept);
     }
 
@@ -257,6 +265,7 @@ impl Core {
         for unit in waiting {
             self.await_empty(unit);
         }
+        self.watch_memory_again();
         self.apply_queued();
     }
 

@@ -274,6 +274,8 @@ pub fn host(options: &crate::options::Options) -> Host {
     Host {
         specifiers: muster_units::facts::read(&fs, &names),
         memory: info.totalram.saturating_mul(info.mem_unit.into()),
+        // The kernel's, whatever the root of the unit files.
+        tasks: muster_units::facts::tasks(&muster_unit_file::fs::RealFs::host()),
         ..Host::default()
     }
 }

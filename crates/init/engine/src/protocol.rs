@@ -235,6 +235,10 @@ pub struct SpawnError {
     pub errno: i32,
     /// The exit code that stands for this step (from 200).
     pub exit_code: u8,
+    /// What the command needs could not even be put together, so that no process was made: the outcome is
+    /// [`Outcome::Resources`], and no mark before a command forgives it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub early: bool,
 }
 
 /// Which processes a signal goes to.
@@ -345,6 +349,31 @@ pub enum Input {
         role: Role,
         /// The process.
         process: Process,
+    },
+    /// A command was started by a helper, which sets its process up and then becomes it.
+    Delegated {
+        /// What the process is for.
+        role: Role,
+        /// The process.
+        process: Process,
+        /// It does not become the program, but stands for it: that is a child of it, in a namespace of its own.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stands_for: bool,
+    },
+    /// A process that a helper set up runs its program now.
+    Executed {
+        /// Which.
+        pid: u32,
+        /// What of its surroundings could not be had and was left out, as `Directive: why`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        dropped: Vec<Box<str>>,
+    },
+    /// A process that a helper set up never ran its program; its end follows.
+    NotExecuted {
+        /// Which.
+        pid: u32,
+        /// What failed, and why.
+        why: Box<str>,
     },
     /// A command could not be started.
     SpawnFailed {

@@ -199,6 +199,7 @@ fn whoever_looks_is_answered_when_the_mount_cannot_even_be_tried() {
         step: "exec".into(),
         errno: 2,
         exit_code: 203,
+        early: false,
     };
     bed.tell(
         "data.mount",
@@ -225,6 +226,7 @@ fn whoever_looks_is_answered_when_the_mount_cannot_even_be_tried() {
         step: "exec".into(),
         errno: 2,
         exit_code: 203,
+        early: false,
     };
     let actions = bed.tell(
         "net.service",

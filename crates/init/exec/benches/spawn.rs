@@ -1,4 +1,4 @@
-//! Starting and reaping `/bin/true`, side by side with `posix_spawn`.
+//! Starting and reaping `/bin/true`: directly and through `muster-exec`, side by side with `posix_spawn`.
 //!
 //! ```text
 //! cargo bench -p muster-exec
@@ -14,10 +14,18 @@
 #![expect(clippy::unwrap_used, reason = "a broken benchmark should say where")]
 
 use std::ffi::CString;
+use std::io::Write;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use muster_cgroup::{CgroupPath, Hierarchy, Tree};
-use muster_exec::{ExecContext, Launch, Prepared, Slot, Spawner};
+use muster_exec::{
+    CapabilitySets, ExecContext, Identity, Launch, Namespace, Prepared, Sandbox, Slot, Spawner,
+    delegate,
+};
+use muster_mounts::{ProtectHome, ProtectSystem, View};
+use muster_seccomp::{CallFilter, CallRule, Kinds, Policy};
+use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 const ROUNDS: usize = 10;
@@ -39,7 +47,12 @@ fn main() {
         .unwrap();
     let tree = Hierarchy::detect().ok();
     let tree = tree.and_then(|hierarchy| Tree::open(&hierarchy, &place).ok());
-    let mut totals = [Total::default(), Total::default(), Total::default()];
+    let empty = ExecContext {
+        sandbox: Some(Box::default()),
+        ..context.clone()
+    };
+    let full = sandboxed(&context);
+    let mut totals: [Total; 5] = std::array::from_fn(|_| Total::default());
     for _ in 0..ROUNDS {
         totals[0].measure(|_| posix_spawn(c"/bin/true"), |_| {});
         totals[1].measure(
@@ -53,9 +66,12 @@ fn main() {
             },
             |_| {},
         );
+        for (total, context) in [(2, &empty), (3, &full)] {
+            totals[total].measure(|_| helped(&mut spawner, &mut slot, context), |_| {});
+        }
         let Some(tree) = &tree else { continue };
         let group = |number: usize| CgroupPath::parse(&format!("job-{number}.service")).unwrap();
-        totals[2].measure(
+        totals[4].measure(
             |number| {
                 let mut prepared = Prepared::new(&context, &[]).unwrap();
                 let target = tree.target(&group(number)).unwrap();
@@ -75,12 +91,85 @@ fn main() {
         std::fs::remove_dir(folder).unwrap();
     }
     println!("{} processes of /bin/true each", ROUNDS * PER_ROUND);
-    for (name, total) in ["posix_spawn", "spawn", "spawn in a cgroup of its own"]
-        .iter()
-        .zip(&totals)
-    {
+    let names = [
+        "posix_spawn",
+        "spawn",
+        "muster-exec, empty sandbox",
+        "muster-exec, full sandbox",
+        "spawn in a cgroup of its own",
+    ];
+    for (name, total) in names.iter().zip(&totals) {
         println!("{name:30} {total}");
     }
+}
+
+/// What a hardened service of a distribution asks for.
+fn sandboxed(context: &ExecContext) -> ExecContext {
+    let rule = CallRule {
+        name: "@system-service".into(),
+        removed: false,
+        refusal: None,
+    };
+    let sandbox = Sandbox {
+        unit: "bench.service".into(),
+        view: View {
+            protect_system: ProtectSystem::Strict,
+            protect_home: ProtectHome::Yes,
+            private_devices: true,
+            protect_kernel_tunables: true,
+            protect_kernel_modules: true,
+            protect_kernel_logs: true,
+            protect_control_groups: true,
+            own_mounts: true,
+            ..View::default()
+        },
+        namespaces: muster_exec::Namespaces {
+            network: Namespace::Own,
+            uts: true,
+            ..Default::default()
+        },
+        capabilities: Some(CapabilitySets {
+            bounding: 0,
+            ambient: 0,
+        }),
+        system_calls: Policy {
+            calls: Some(CallFilter {
+                allow: true,
+                rules: vec![rule],
+            }),
+            architectures: vec!["native".into()],
+            namespaces: Some(Kinds(0)),
+            restrict_realtime: true,
+            restrict_suid_sgid: true,
+            lock_personality: Some(0),
+            memory_deny_write_execute: true,
+            ..Policy::default()
+        },
+        ..Sandbox::default()
+    };
+    ExecContext {
+        identity: Some(Identity {
+            uid: 65534,
+            gid: 65534,
+            groups: Vec::new(),
+        }),
+        no_new_privileges: true,
+        sandbox: Some(Box::new(sandbox)),
+        ..context.clone()
+    }
+}
+
+/// Starts a process by way of `muster-exec`, as a manager does it.
+fn helped(spawner: &mut Spawner, slot: &mut Slot, context: &ExecContext) -> Pid {
+    let delegated = delegate(context, env!("CARGO_BIN_EXE_muster-exec"), 0).unwrap();
+    let job = rustix::fs::memfd_create("job", MemfdFlags::CLOEXEC).unwrap();
+    let mut job = std::fs::File::from(job);
+    job.write_all(&delegated.job).unwrap();
+    let (_report, end) = std::io::pipe().unwrap();
+    let fds = [job.as_fd(), end.as_fd()];
+    let mut prepared = Prepared::new(&delegated.outer, &fds).unwrap();
+    let spawned = spawner.spawn(&mut prepared, &Launch::default(), slot);
+    spawned.unwrap().pid
 }
 
 #[derive(Default)]

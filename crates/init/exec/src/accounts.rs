@@ -135,6 +135,13 @@ impl Accounts {
         found.ok_or_else(|| AccountError::NoGroup { name: name.into() })
     }
 
+    /// Whether a group has this number.
+    #[must_use]
+    pub fn has_group(&self, gid: u32) -> bool {
+        let mut groups = self.group.text.lines().filter_map(parse_group);
+        groups.any(|group| group.gid == gid)
+    }
+
     /// Every group that a user is in: the one given, and those that list him.
     #[must_use]
     pub fn groups_of(&self, user: &str, main: u32) -> Vec<u32> {
@@ -215,13 +222,18 @@ fn parse_user(line: &str) -> Option<User> {
         name: name.into(),
         uid,
         gid,
-        home: (home.starts_with('/') && home != "/").then(|| home.into()),
+        home: is_home(home).then(|| home.into()),
         shell: is_shell(shell).then(|| shell.into()),
     })
 }
 
+/// Whether a folder is somebody's own.
+pub(crate) fn is_home(path: &str) -> bool {
+    path.starts_with('/') && path != "/"
+}
+
 /// Whether a person could log in with it.
-fn is_shell(path: &str) -> bool {
+pub(crate) fn is_shell(path: &str) -> bool {
     let program = path.rsplit('/').next();
     path.starts_with('/') && !matches!(program, Some("nologin" | "false" | "true" | ""))
 }

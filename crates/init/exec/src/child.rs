@@ -8,6 +8,9 @@
     reason = "every step is a system call of the new process on prepared addresses"
 )]
 
+mod exemption;
+mod keyring;
+
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +25,6 @@ const MASK_SIZE: usize = 8;
 pub(crate) const LAST_SIGNAL: c_int = 64;
 const IOPRIO_WHO_PROCESS: c_long = 1;
 const IOPRIO_CLASS_SHIFT: u32 = 13;
-const NEW_FILE_MODE: libc::mode_t = 0o644;
 
 /// A standard stream, with addresses in place of texts.
 #[derive(Clone, Copy)]
@@ -116,8 +118,8 @@ impl Report {
 pub(crate) struct Birth<'a> {
     pub(crate) plan: &'a Plan<'a>,
     pub(crate) report: &'a Report,
-    /// `cgroup.procs` of the group to join, if it was not born there.
-    pub(crate) joins: Option<c_int>,
+    /// `cgroup.procs` of the groups to join: that of its unit, if it was not born there, and those of other hierarchies.
+    pub(crate) joins: &'a [c_int],
     /// `/dev/null`, open for reading and writing.
     pub(crate) null: c_int,
     /// The table of descriptors is the parent's; a copy of those below this number is wanted.
@@ -179,16 +181,20 @@ fn set_up(birth: &Birth<'_>) -> Result<(), Failure> {
         // SAFETY: no addresses are involved.
         check(Step::Setsid, unsafe { libc::setsid() })?;
     }
-    if let Some(file) = birth.joins {
+    for file in birth.joins {
         // SAFETY: one byte of a constant.
         check(Step::Cgroup, unsafe {
-            libc::write(file, c"0".as_ptr().cast(), 1) as i64
+            libc::write(*file, c"0".as_ptr().cast(), 1) as i64
         })?;
     }
     move_away(plan)?;
+    exemption::begin(plan)?;
     connect_streams(birth)?;
     pass(plan)?;
     adjust(plan)?;
+    keyring::join(context)?;
+    // Nothing is opened any more; that takes one more descriptor, of which there may be few from here on.
+    exemption::end(plan)?;
     limit(context)?;
     take_identity(context)?;
     enter_folder(plan)?;
@@ -286,7 +292,7 @@ fn connect_streams(birth: &Birth<'_>) -> Result<(), Failure> {
             StreamPlan::Fd(index) => duplicate(moved(birth.plan, index), number, step)?,
             StreamPlan::Same(other) => duplicate(c_int::from(other), number, step)?,
             StreamPlan::File { path, flags } => {
-                let file = open(path, flags, step)?;
+                let file = make(path, flags, birth.plan.context.stream_mode, step)?;
                 place(file, number, step)?;
             }
             StreamPlan::Terminal => {
@@ -297,7 +303,10 @@ fn connect_streams(birth: &Birth<'_>) -> Result<(), Failure> {
                 else {
                     continue;
                 };
-                let file = terminal::open(path, settings, number == 0, step)?;
+                let before = usize::try_from(number).unwrap_or(0);
+                let mut before = birth.plan.streams.iter().take(before);
+                let first = !before.any(|stream| matches!(stream, StreamPlan::Terminal));
+                let file = terminal::open(path, settings, (number == 0, first), step)?;
                 place(file, number, step)?;
             }
         }
@@ -329,11 +338,22 @@ fn place(file: c_int, number: c_int, step: Step) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens a file without waiting: a queue without a partner or a terminal without a line must not hold the parent up.
+/// Opens a file that is there already.
 pub(crate) fn open(path: *const c_char, flags: c_int, step: Step) -> Result<c_int, Failure> {
+    make(path, flags, 0, step)
+}
+
+/// Opens a file without waiting: a queue without a partner or a terminal without a line must not hold the parent up. One that
+/// is missing gets exactly this mode, where the flags say that it is to be made.
+fn make(path: *const c_char, flags: c_int, mode: u16, step: Step) -> Result<c_int, Failure> {
     let quick = libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
-    // SAFETY: a prepared text.
-    let file = unsafe { libc::open(path, flags | quick, NEW_FILE_MODE) };
+    // SAFETY: a prepared text; the mask is this process's own.
+    let file = unsafe {
+        let mask = libc::umask(0);
+        let file = libc::open(path, flags | quick, libc::c_uint::from(mode));
+        libc::umask(mask);
+        file
+    };
     check(step, file)?;
     set_blocking(file, true, step)?;
     Ok(file)
@@ -443,7 +463,7 @@ fn limit(context: &ExecContext) -> Result<(), Failure> {
 }
 
 /// Sets a limit. A manager without the right to raise hard limits gets as near as it can, as systemd does.
-fn set_limit(wanted: &Limit) -> Result<(), Failure> {
+pub(crate) fn set_limit(wanted: &Limit) -> Result<(), Failure> {
     let set = |soft: u64, hard: u64| {
         let value = [soft, hard];
         // SAFETY: the kernel's structure is these two numbers.
@@ -463,24 +483,24 @@ fn set_limit(wanted: &Limit) -> Result<(), Failure> {
         Err(failure) if failure.errno == libc::EPERM => failure,
         other => return other,
     };
-    let mut current = [0u64; 2];
-    // SAFETY: the kernel's structure is these two numbers.
-    let result = unsafe {
-        let none = std::ptr::null::<u64>();
-        libc::syscall(
-            libc::SYS_prlimit64,
-            0,
-            wanted.resource,
-            none,
-            current.as_mut_ptr(),
-        )
-    };
-    check(Step::Limits, result)?;
+    let current = current_limit(wanted.resource)?;
     let highest = current[1];
     if highest >= wanted.hard {
         return Err(refused);
     }
     set(wanted.soft.min(highest), highest)
+}
+
+/// A limit as it is, soft and hard.
+pub(crate) fn current_limit(resource: u32) -> Result<[u64; 2], Failure> {
+    let mut current = [0u64; 2];
+    // SAFETY: the kernel's structure is these two numbers.
+    let result = unsafe {
+        let none = std::ptr::null::<u64>();
+        libc::syscall(libc::SYS_prlimit64, 0, resource, none, current.as_mut_ptr())
+    };
+    check(Step::Limits, result)?;
+    Ok(current)
 }
 
 /// The C library's functions of the same names would tell all threads of the parent to change theirs too.

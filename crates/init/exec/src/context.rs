@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sandbox::{Keyring, Sandbox};
+
 /// How one process is run. Descriptors are named by their index in the list that [`Prepared::new`] is given beside it, so
 /// that the value can be stored and sent.
 ///
@@ -25,6 +27,8 @@ pub struct ExecContext {
     pub identity: Option<Identity>,
     /// File mode mask.
     pub umask: u16,
+    /// The mode of files that are made for standard streams, where they are missing.
+    pub stream_mode: u16,
     /// Resource limits that differ from the caller's.
     pub limits: Vec<Limit>,
     /// Nice level.
@@ -57,6 +61,18 @@ pub struct ExecContext {
     pub passed: Vec<PassedFd>,
     /// What [`Stream::Terminal`] stands for.
     pub terminal: Option<Terminal>,
+    /// Which kernel keyring it gets, as far as the kernel has any. A sandbox says that itself, for whom it may have to ask.
+    pub keyring: Keyring,
+    /// What only `muster-exec` can set up; `None` is a process that is executed at once.
+    pub sandbox: Option<Box<Sandbox>>,
+    /// Where a sandbox's own network namespace is kept: both ends of a pair of datagram sockets, by their places in the
+    /// list. The first process that is given the pair makes the namespace, and all others share it.
+    pub network_store: Option<[u16; 2]>,
+    /// Where a sandbox's own namespace of queues is kept, likewise.
+    pub ipc_store: Option<[u16; 2]>,
+    /// The group that the process is put into may open files on some file systems only, which holds for the program, but not
+    /// for what sets it up: the place of [`bpf::exemptions`](crate::bpf::exemptions) in the list.
+    pub exemptions: Option<u16>,
 }
 
 impl Default for ExecContext {
@@ -69,6 +85,7 @@ impl Default for ExecContext {
             working_directory: None,
             identity: None,
             umask: 0o022,
+            stream_mode: 0o644,
             limits: Vec::new(),
             nice: None,
             scheduler: None,
@@ -85,6 +102,11 @@ impl Default for ExecContext {
             stderr: Stream::Null,
             passed: Vec::new(),
             terminal: None,
+            keyring: Keyring::Inherit,
+            sandbox: None,
+            network_store: None,
+            ipc_store: None,
+            exemptions: None,
         }
     }
 }
@@ -126,6 +148,14 @@ pub struct Identity {
     pub gid: u32,
     /// Further groups.
     pub groups: Vec<u32>,
+}
+
+impl Identity {
+    /// A number that means "leave it as it is" to the kernel, if there is one: the process would keep the caller's rights.
+    pub(crate) fn meaningless(&self) -> Option<u32> {
+        let numbers = [self.uid, self.gid];
+        numbers.into_iter().find(|number| *number == u32::MAX)
+    }
 }
 
 /// A resource limit; `u64::MAX` is none.
@@ -215,7 +245,7 @@ pub struct Terminal {
     pub path: Box<str>,
     /// Whether it becomes the session's controlling terminal.
     pub control: TakeControl,
-    /// Sane settings first.
+    /// Sane settings first, whatever it is used for.
     pub reset: bool,
     /// Everybody else is disconnected first.
     pub hang_up: bool,
@@ -233,6 +263,8 @@ pub enum TakeControl {
     No,
     /// If no other session has it; otherwise the start fails.
     IfFree,
+    /// As soon as no other session has it. Only `muster-exec` waits.
+    Wait,
     /// From another session, if need be.
     Force,
 }

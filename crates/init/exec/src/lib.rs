@@ -23,10 +23,27 @@
 //! [`Mode::Detached`] copies the memory instead and does not wait: for programs and folders on file systems that the
 //! caller itself has to serve before they answer. A failed step is then seen only as the exit code of [`Step`].
 //!
+//! # What needs an ordinary process
+//! Folders full of files for a new owner, namespaces, mounts, secrets, PAM, names that only name services know, capabilities
+//! and filters of system calls cannot be set up in memory that is shared with a suspended manager. A context with a
+//! [`Sandbox`] is divided by [`delegate`]: what the direct path can do stays there, and what it spawns is the program
+//! `muster-exec` ([`helper`]), which does the rest and becomes the program. What it has to say comes back through a pipe, as a
+//! [`Report`].
+//!
+//! ```text
+//! ExecContext { sandbox: Some } --delegate--> outer ExecContext --Spawner--> muster-exec --execve--> program
+//!                                         `-> job ---memory file---------------^ `---pipe--> Report
+//! ```
+//!
 //! # Entry points
 //! - [`ExecContext`], [`Prepared`], [`Spawner`], [`Launch`], [`Slot`].
+//! - [`Sandbox`], [`delegate`], [`Report`]; [`helper::run`] is all of `muster-exec`.
+//! - [`helper::become_program`] does the same in a process that somebody else's manager has started (the Service Manager's
+//!   native runtime, also on a machine with systemd and for users without root).
 //! - [`Step`]: the steps and the exit codes that systemd gave them.
 //! - [`accounts::Accounts`]: users and groups from the machine's files.
+//! - [`folders`]: a unit's own folders, made and put away without following a link.
+//! - [`bpf`]: programs that the kernel runs for a cgroup, which confine what is in it.
 //!
 //! # Invariants
 //! - The process has exactly the descriptors that the context names, 0, 1, 2 and those passed from 3 on; default signal
@@ -36,15 +53,25 @@
 //! - The caller's own memory, descriptors, mask, folder and limits are as they were.
 //!
 //! # Deliberately absent
-//! Namespaces, seccomp and capabilities (a later layer between context and program), looking commands up in `PATH`,
-//! variables in command lines, and NSS: names come from `/etc/passwd` and `/etc/group` alone, since code loaded by NSS
-//! may do anything, and the manager must not. There are no long-running tasks and no channels.
+//! Looking commands up in `PATH`, variables in command lines, and name services in the manager: there names come from
+//! `/etc/passwd` and `/etc/group` alone, since code loaded by name services may do anything; only `muster-exec` asks
+//! them. What a unit file means is decided elsewhere. There are no long-running tasks and no channels.
 
 pub mod accounts;
+pub mod bpf;
 mod child;
 mod clone;
 mod context;
+mod environment;
+pub mod folders;
+pub mod helper;
+mod ipc;
+mod job;
+mod loopback;
+pub mod mounts;
 mod prepared;
+mod report;
+mod sandbox;
 mod slot;
 mod spawn;
 mod step;
@@ -55,7 +82,15 @@ pub use context::{
     ExecContext, FileAccess, Identity, IoPriority, Limit, PassedFd, Scheduler, Stream, TakeControl,
     Terminal, WorkingDirectory,
 };
+pub use ipc::remove_ipc;
+pub use job::{DelegateError, Delegated, delegate};
+pub use loopback::raise_loopback;
 pub use prepared::{PrepareError, Prepared};
+pub use report::{Failed, Report};
+pub use sandbox::{
+    CapabilitySets, Credential, CredentialSource, Keyring, Login, Names, Namespace, Namespaces,
+    NumaPolicy, Sandbox,
+};
 pub use slot::{Slot, SlotEntry, SlotError};
 pub use spawn::{Launch, Mode, Parent, SpawnError, Spawned, Spawner, SpawnerError};
 pub use step::Step;

@@ -7,7 +7,8 @@ use std::fmt;
 use rustix::fd::{AsRawFd, BorrowedFd};
 
 use crate::child::{Plan, StreamPlan};
-use crate::context::{ExecContext, FileAccess, Stream};
+use crate::context::{ExecContext, FileAccess, Identity, Stream};
+use crate::environment::variables;
 use crate::step::Step;
 
 /// Room for the decimal digits of any pid and the zero behind them.
@@ -127,8 +128,11 @@ impl<'a> Prepared<'a> {
                 stream_files[usize::from(number)] = Some(at);
             }
         }
-        for passed in &context.passed {
-            check_fd(passed.fd, fds.len())?;
+        for fd in context.passed.iter().map(|passed| passed.fd) {
+            check_fd(fd, fds.len())?;
+        }
+        if let Some(fd) = context.exemptions {
+            check_fd(fd, fds.len())?;
         }
         let terminal = context.terminal.as_ref();
         let terminal = terminal.map(|terminal| arena.add("the terminal's path", &terminal.path));
@@ -240,33 +244,18 @@ impl Arena {
     }
 }
 
-/// The variables, and where the pid's digits go. What follows from passed descriptors replaces what the context says.
+/// The variables, and where the pid's digits go.
 fn environment(
     context: &ExecContext,
     arena: &mut Arena,
 ) -> Result<(Vec<usize>, Vec<usize>), PrepareError> {
-    let passes = !context.passed.is_empty();
-    let pids = context.pid_variables.iter().map(|name| &**name);
-    let pids: Vec<&str> = pids.chain(passes.then_some("LISTEN_PID")).collect();
-    let is_replaced = |variable: &str| {
-        let name = variable.split('=').next().unwrap_or("");
-        pids.contains(&name) || passes && matches!(name, "LISTEN_FDS" | "LISTEN_FDNAMES")
-    };
-    let mut places = Vec::new();
-    let mut digits = Vec::new();
-    for variable in &context.environment {
-        if !is_replaced(variable) {
-            places.push(arena.add("a variable", variable)?);
-        }
+    let variables = variables(context);
+    let mut places = Vec::with_capacity(variables.known.len() + variables.pids.len());
+    let mut digits = Vec::with_capacity(variables.pids.len());
+    for variable in &variables.known {
+        places.push(arena.add("a variable", variable)?);
     }
-    if passes {
-        let count = context.passed.len();
-        places.push(arena.add("a variable", &format!("LISTEN_FDS={count}"))?);
-        let names: Vec<&str> = context.passed.iter().map(|fd| &*fd.name).collect();
-        let names = format!("LISTEN_FDNAMES={}", names.join(":"));
-        places.push(arena.add("the names of descriptors", &names)?);
-    }
-    for name in pids {
+    for name in variables.pids {
         let (at, value) = arena.add_pid(name)?;
         places.push(at);
         digits.push(value);
@@ -295,11 +284,8 @@ fn check_stream(
 }
 
 fn check_identity(context: &ExecContext) -> Result<(), PrepareError> {
-    let Some(identity) = &context.identity else {
-        return Ok(());
-    };
-    let numbers = [identity.uid, identity.gid];
-    match numbers.into_iter().find(|number| *number == u32::MAX) {
+    let identity = context.identity.as_ref();
+    match identity.and_then(Identity::meaningless) {
         Some(number) => Err(PrepareError::BadIdentity { number }),
         None => Ok(()),
     }
@@ -342,7 +328,7 @@ fn open_flags(access: FileAccess) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::{Identity, PassedFd};
+    use crate::context::PassedFd;
 
     fn refused(change: impl FnOnce(&mut ExecContext)) -> PrepareError {
         let mut context = ExecContext {

@@ -56,6 +56,8 @@ pub enum Mode {
 pub struct Launch<'a> {
     /// The group it gets into; `None` leaves it in the caller's.
     pub cgroup: Option<&'a SpawnTarget>,
+    /// Lists of processes of further groups that it gets into, open for writing.
+    pub joins: &'a [OwnedFd],
     /// Whose child it is.
     pub parent: Parent,
     /// Whether the caller waits.
@@ -314,7 +316,9 @@ impl Spawner {
     ) -> Result<(Pid, OwnedFd), Errno> {
         let suspended = launch.mode == Mode::Suspended;
         let mut sources = prepared.descriptors().to_vec();
+        let own = sources.len();
         sources.extend(group.joins());
+        sources.extend(launch.joins.iter().map(AsFd::as_fd));
         let loaded = if suspended {
             let numbers = &mut self.numbers;
             self.window.load(&self.null, &sources, numbers)?
@@ -323,14 +327,14 @@ impl Spawner {
         };
         let numbers = loaded.is_some().then_some(&*self.numbers);
         let plan = prepared.plan(numbers);
-        let joins = group.joins().map(|file| match numbers {
-            Some([.., last]) => *last,
-            _ => file.as_raw_fd(),
-        });
+        let joins: Vec<RawFd> = match numbers {
+            Some(numbers) => numbers.iter().skip(own).copied().collect(),
+            None => sources.iter().skip(own).map(AsRawFd::as_raw_fd).collect(),
+        };
         let mut birth = Birth {
             plan: &plan,
             report,
-            joins,
+            joins: &joins,
             null: self.null.as_raw_fd(),
             shares_below: loaded.as_ref().map(|loaded| loaded.end),
             ignored: self.ignored,

@@ -7,22 +7,31 @@
 
 use std::ffi::{c_char, c_int};
 
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::Errno;
+
 use crate::child::{Failure, check, open as open_file};
 use crate::context::{TakeControl, Terminal};
 use crate::step::Step;
 
+/// Frees a virtual console.
+const VT_DISALLOCATE: libc::Ioctl = 0x5608;
 /// Scroll region, cursor and screen as after switching on.
 const CLEAR: &[u8] = b"\x1b[r\x1b[H\x1b[3J";
 
-/// Opens the context's terminal; for standard input also as the controlling one, where that is wanted.
+/// Opens the context's terminal; for standard input also as the controlling one, where that is wanted. The `first` stream
+/// that it is opened for finds it as it is to be.
 pub(crate) fn open(
     path: *const c_char,
     terminal: &Terminal,
-    is_input: bool,
+    (is_input, first): (bool, bool),
     step: Step,
 ) -> Result<c_int, Failure> {
+    if first && terminal.clear {
+        deallocate(&terminal.path);
+    }
     let mut file = open_file(path, libc::O_RDWR, step)?;
-    if is_input && terminal.hang_up {
+    if first && terminal.hang_up {
         // SAFETY: no addresses are involved. A terminal that cannot be hung up is used as it is.
         unsafe { libc::ioctl(file, libc::TIOCVHANGUP) };
         // SAFETY: opened above; after hanging up it is of no more use.
@@ -31,6 +40,8 @@ pub(crate) fn open(
     }
     if is_input {
         take_control(file, terminal.control, step)?;
+    }
+    if first {
         if terminal.reset {
             reset(file);
         }
@@ -52,10 +63,33 @@ pub(crate) fn open(
     Ok(file)
 }
 
+/// Gives a virtual console back to the kernel, with all that it shows. One that somebody uses stays.
+fn deallocate(path: &str) {
+    let number = path.strip_prefix("/dev/tty").map(str::parse::<u8>);
+    let Some(Ok(number @ 1..)) = number else {
+        return;
+    };
+    let Ok(console) = open_file(c"/dev/tty0".as_ptr(), libc::O_RDWR, Step::Stdin) else {
+        return;
+    };
+    // SAFETY: no addresses are involved; the descriptor was opened above and is not used again.
+    unsafe {
+        libc::ioctl(console, VT_DISALLOCATE, c_int::from(number));
+        libc::close(console);
+    }
+}
+
+/// Makes a terminal the controlling one of this process's session, if no other session has it.
+pub(crate) fn control(file: &OwnedFd) -> Result<(), Errno> {
+    let taken = take_control(file.as_raw_fd(), TakeControl::IfFree, Step::Stdin);
+    taken.map_err(|failure| Errno::from_raw_os_error(failure.errno))
+}
+
 fn take_control(file: c_int, control: TakeControl, step: Step) -> Result<(), Failure> {
     let force = match control {
         TakeControl::No => return Ok(()),
-        TakeControl::IfFree => 0,
+        // Nobody can wait here.
+        TakeControl::IfFree | TakeControl::Wait => 0,
         TakeControl::Force => 1,
     };
     // SAFETY: no addresses are involved.

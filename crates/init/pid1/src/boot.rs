@@ -10,7 +10,7 @@ use rustix::fs::{
     statx, symlinkat,
 };
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use rustix::system::{RebootCommand, reboot};
 
@@ -183,6 +183,17 @@ pub fn open_console() {
         let _ = rustix::stdio::dup2_stdin(&console);
         let _ = rustix::stdio::dup2_stdout(&console);
         let _ = rustix::stdio::dup2_stderr(&console);
+    }
+}
+
+/// Lets mounts that come later reach services with namespaces of their own. The kernel starts with the opposite.
+pub fn share_mounts() {
+    let flags = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
+    if let Err(error) = mount_change(c"/", flags) {
+        say(
+            Level::Warning,
+            format_args!("mounts do not reach services that have started: {error}"),
+        );
     }
 }
 

@@ -126,6 +126,7 @@ fn take_role(options: &mut Options) -> Result<Role, StartError> {
     };
     boot::mount_api();
     if role == Role::Machine {
+        boot::share_mounts();
         boot::open_console();
         boot::take_ctrl_alt_del();
         let line = kernel_command_line();

@@ -22,16 +22,3 @@ pub(crate) fn memory() -> u64 {
     let (pages, unit): (u64, u64) = (info.totalram, info.mem_unit.into());
     pages.saturating_mul(unit)
 }
-
-/// Tasks that this machine's kernel allows: the lower of its two limits.
-pub(crate) fn tasks() -> u64 {
-    let read = |name: &str| -> Option<u64> {
-        let path = format!("/proc/sys/kernel/{name}");
-        std::fs::read_to_string(path).ok()?.trim().parse().ok()
-    };
-    let limits = [
-        read("pid_max").map(|max| max.saturating_sub(1)),
-        read("threads-max"),
-    ];
-    limits.into_iter().flatten().min().unwrap_or(u64::MAX)
-}

@@ -5,7 +5,8 @@
 //! enabled; what unit files say. Verbs, options, columns, messages and exit codes are those of `systemctl`,
 //! `systemd-run` (`sctl run`), `journalctl` (`sctl logs`), `systemd-analyze` and `systemd-escape` of systemd 252, so that
 //! scripts written for them run with `sctl` in their place. `sctl why UNIT` has no counterpart: it says why a unit is as
-//! it is, what it waits for, and what can be done. The few deliberate differences stand, with their reasons, in
+//! it is, what it waits for, and what can be done. `sctl security` also says what of the protections that a service asks
+//! for it could not have on this machine. The few deliberate differences stand, with their reasons, in
 //! `tests/end_to_end/accepted-differences.txt`, and tests compare the rest with the real tools.
 //!
 //! # Entry point

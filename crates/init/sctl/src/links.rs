@@ -163,7 +163,12 @@ fn symlink_in_folder(
 ) -> Result<io::Result<()>, LinkError> {
     let mut made = Err(io::Error::from(io::ErrorKind::NotFound));
     for _ in 0..MAX_ATTEMPTS {
-        create_folders(folder, changed)?;
+        if let Err(error) = create_folders(folder, changed) {
+            if is_passing(&error, folder) {
+                continue;
+            }
+            return Err(failed("create folder", folder)(error));
+        }
         made = symlink(target, path);
         match &made {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -173,15 +178,28 @@ fn symlink_in_folder(
     Ok(made)
 }
 
+/// Whether a folder could not be made only because someone made and removed it, or one above it, at the same moment: it was there
+/// when it was to be made, and gone when it was looked at.
+fn is_passing(error: &io::Error, folder: &Path) -> bool {
+    match error.kind() {
+        io::ErrorKind::NotFound => true,
+        io::ErrorKind::AlreadyExists => match std::fs::metadata(folder) {
+            Ok(found) => found.is_dir(),
+            Err(looked) => looked.kind() == io::ErrorKind::NotFound,
+        },
+        _ => false,
+    }
+}
+
 /// Makes a folder and those above it that are missing.
-fn create_folders(folder: &Path, changed: &mut ChangedFolders) -> Result<(), LinkError> {
+fn create_folders(folder: &Path, changed: &mut ChangedFolders) -> io::Result<()> {
     let missing = folder.ancestors().take_while(|path| !path.exists());
     for path in missing {
         if let Some(above) = path.parent() {
             changed.add(above);
         }
     }
-    std::fs::create_dir_all(folder).map_err(failed("create folder", folder))
+    std::fs::create_dir_all(folder)
 }
 
 /// Puts a new link over an old one, so that there is one at every moment.

@@ -8,7 +8,7 @@ use muster_unit_file::install::{InstallPaths, Installer, glob};
 use muster_unit_file::load::{Loader, SearchPath, UnitIndex};
 use muster_unit_file::name::{UnitName, UnitType};
 use muster_unit_file::specifier::HostFacts;
-use muster_units::Host;
+use muster_units::{Host, facts};
 use thiserror::Error;
 
 use crate::cli::Common;
@@ -135,7 +135,11 @@ impl System {
             specifiers: self.facts.clone(),
             zone: TimeZone::system(),
             memory: if running { host::memory() } else { u64::MAX },
-            tasks: if running { host::tasks() } else { u64::MAX },
+            tasks: if running {
+                facts::tasks(&self.fs)
+            } else {
+                u64::MAX
+            },
             ..Host::default()
         }
     }

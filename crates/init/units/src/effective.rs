@@ -81,6 +81,24 @@ pub fn stderr(config: &UnitConfig) -> ExecOutput {
     config.exec.stderr.clone().unwrap_or(ExecOutput::Inherit)
 }
 
+/// Whether executing a program never gives more rights: a user that goes away must not leave any behind.
+#[must_use]
+pub fn no_new_privileges(exec: &ExecContext) -> bool {
+    exec.sandbox.no_new_privileges || exec.dynamic_user
+}
+
+/// Whether files that give their owner's rights cannot be made.
+#[must_use]
+pub fn restrict_suid_sgid(exec: &ExecContext) -> bool {
+    exec.sandbox.restrict_suid_sgid || exec.dynamic_user
+}
+
+/// Whether queues and shared memory of the user go when the unit ends.
+#[must_use]
+pub fn remove_ipc(exec: &ExecContext) -> bool {
+    exec.remove_ipc || exec.dynamic_user
+}
+
 /// What of the system is read-only.
 #[must_use]
 pub fn protect_system(exec: &ExecContext) -> ProtectSystem {
@@ -165,7 +183,8 @@ pub fn device_allow(config: &UnitConfig) -> Vec<DeviceRule> {
         return rules;
     }
     let images = &config.exec.images;
-    if images.root_image.is_some() || !images.mount_images.is_empty() {
+    let mounts = !(images.mount_images.is_empty() && images.extension_images.is_empty());
+    if images.root_image.is_some() || mounts {
         rules.extend(IMAGE_DEVICES.map(|(device, mknod)| rule(device, true, mknod)));
     }
     let listed = rules.iter().any(|rule| &*rule.device == "char-rtc");

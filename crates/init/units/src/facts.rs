@@ -51,6 +51,20 @@ pub fn read(fs: &impl UnitFs, names: &KernelNames) -> HostFacts {
     }
 }
 
+/// Tasks that the running kernel allows: the lower of its two limits.
+pub fn tasks(fs: &impl UnitFs) -> u64 {
+    let number = |name: &str| -> Option<u64> {
+        let text = text(fs, &format!("/proc/sys/kernel/{name}"))?;
+        text.trim().parse().ok()
+    };
+    let limits = [
+        // The number of a process is below it.
+        number("pid_max").map(|max| max.saturating_sub(1)),
+        number("threads-max"),
+    ];
+    limits.into_iter().flatten().min().unwrap_or(u64::MAX)
+}
+
 fn text(fs: &impl UnitFs, path: &str) -> Option<String> {
     fs.read(path)
         .ok()
@@ -101,5 +115,15 @@ mod tests {
         assert_eq!(facts.pretty_hostname.as_deref(), Some("The Box"));
         assert_eq!((facts.machine_id, facts.boot_id), (None, None));
         assert_eq!(facts.kernel_release, None);
+    }
+
+    #[test]
+    fn the_lower_limit_of_tasks_counts() {
+        let mut fs = MemoryFs::new();
+        assert_eq!(tasks(&fs), u64::MAX);
+        fs.write("/proc/sys/kernel/pid_max", "32768\n");
+        assert_eq!(tasks(&fs), 32_767);
+        fs.write("/proc/sys/kernel/threads-max", "900\n");
+        assert_eq!(tasks(&fs), 900);
     }
 }

@@ -5,6 +5,7 @@
 //! long-running tasks and no channels; a manager calls it whenever it loads or shows units.
 //!
 //! # Map
+//! - [`calls`] is what the lists of system calls of a unit say to the compiler of filters, `muster-seccomp`.
 //! - [`closure::Closure`] loads units and everything that they mention, so that a graph is complete.
 //! - [`facts`] is what specifiers say about a machine, read through the loader's file system.
 //! - [`Graph`] joins loaded units: stated, implied and default dependencies, slices, mounts, and the inverse of each edge.
@@ -13,6 +14,7 @@
 //! - [`show::show`] prints a unit's properties by the names, in the format and in the order of systemd 252's
 //!   `systemctl show`. Settings come from the graph, the machine's own values from [`Host`], and what happens at
 //!   run time from [`Runtime`], whose default is a unit that never ran.
+//! - [`security::assess`] says what a service can do, and how much of it a break-in would expose.
 //!
 //! # Invariants
 //! - Every edge of a graph is known at both of its ends, by the main names of both units.
@@ -25,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod calls;
 pub mod closure;
 pub mod convert;
 pub mod effective;
@@ -33,6 +36,7 @@ pub mod graph;
 pub mod host;
 mod implicit;
 pub mod runtime;
+pub mod security;
 pub mod show;
 
 pub use graph::Graph;

@@ -109,6 +109,8 @@ pub struct Usage {
     pub control_group_id: u64,
     /// Bytes of memory.
     pub memory: Option<u64>,
+    /// The most bytes of memory that there ever were.
+    pub memory_peak: Option<u64>,
     /// Bytes of memory that it could still get.
     pub memory_available: Option<u64>,
     /// Nanoseconds of processor time.

@@ -3,7 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
-use muster_cgroup::{CgroupPath, Hierarchy, Memory, Mode, Tree};
+use muster_cgroup::{
+    Amount, CgroupPath, Controllers, CpuQuota, CpuShare, DeviceLimits, Hierarchy, IoLimits, Memory,
+    MemoryLimits, Mode, Occasion, Plan, Resources, Tree,
+};
 use muster_lab::guest::Guest;
 
 use crate::{pid_of, place, wait_for};
@@ -16,7 +19,12 @@ fn a_guest_with_cgroup_v2_alone_passes_every_test() {
         return;
     }
     muster_lab::require!(Tool("linux.uml"), Tool("busybox"));
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    let made = std::fs::File::create(&disk).and_then(|file| file.set_len(1 << 20));
+    made.unwrap();
     let outcome = Guest::uml()
+        .disk(&disk)
         .share_host_tools()
         .host_file(std::env::current_exe().unwrap(), "/tree-tests")
         .script(format!(
@@ -44,18 +52,15 @@ fn controllers_limit_and_count() {
     let mut tree = Tree::open(&hierarchy, &CgroupPath::root()).unwrap();
     assert_eq!(tree.notice(), None);
     let own = rustix::process::getpid();
-    assert_eq!(tree.settle(&[own]).unwrap(), "+cpu +io +memory +pids");
+    assert_eq!(
+        tree.settle(&[own]).unwrap(),
+        Controllers::parse("cpu io memory pids")
+    );
     // Whoever starts again finds the same root.
     assert_eq!(Hierarchy::detect().unwrap(), hierarchy);
     let unit = place("c.slice/c-d.slice/hog.service");
-    tree.create(&unit).unwrap();
-    for (attribute, value) in [
-        ("memory.max", "16777216"),
-        ("pids.max", "20"),
-        ("cpu.weight", "50"),
-    ] {
-        tree.set(&unit, attribute, value).unwrap();
-    }
+    limits_are_read_back(&tree, &unit);
+    controllers_that_a_slice_disables_stop_there(&tree);
     let hog = "read line; /usr/bin/head -c 67108864 /dev/zero | /usr/bin/tail";
     let mut child = Command::new("/bin/sh")
         .args(["-c", hog])
@@ -76,12 +81,127 @@ fn controllers_limit_and_count() {
     wait_for("nobody is left", || !tree.is_populated(&unit).unwrap());
     let usage = tree.usage(&unit).unwrap();
     assert!(
-        usage.cpu_usec > Some(0) && usage.io_read.is_some(),
+        usage.cpu_usec > Some(0) && usage.io_read.is_some() && usage.io_reads.is_some(),
         "{usage:?}"
     );
-    assert_eq!(usage.tasks, Some(0));
-    tree.remove(&place("c.slice")).unwrap();
+    let refusals = tree.refusals(&unit);
+    assert!(refusals.killed > Some(0) && refusals.tasks == Some(0));
+    // What has ended counts until it is reaped, which whoever adopts orphans does in its own time.
+    wait_for("the dead are buried", || {
+        tree.usage(&unit).unwrap().tasks == Some(0)
+    });
+    for slice in ["c.slice", "e.slice"] {
+        tree.remove(&place(slice)).unwrap();
+    }
     // Back to where the other tests expect this process.
     tree.attach(&CgroupPath::root(), own).unwrap();
     tree.remove(&place("init.scope")).unwrap();
+}
+
+fn limits() -> Resources {
+    let weight = |number| std::num::NonZeroU16::new(number);
+    Resources {
+        cpu_share: weight(50).map(CpuShare::Weight),
+        cpu_quota: Some(CpuQuota {
+            per_second: Some(900_000),
+            period: None,
+        }),
+        memory: MemoryLimits {
+            min: Some(Amount::Exactly(4096)),
+            low: Some(Amount::Exactly(8192)),
+            high: Some(Amount::Infinity),
+            max: Some(Amount::Exactly(16 << 20)),
+            swap_max: Some(Amount::Exactly(0)),
+        },
+        tasks_max: Some(Amount::Exactly(20)),
+        io: IoLimits {
+            weight: None,
+            // The disk that every guest has.
+            devices: vec![(
+                (98, 0),
+                DeviceLimits {
+                    read_bytes: Some(1 << 20),
+                    write_operations: Some(100),
+                    ..DeviceLimits::default()
+                },
+            )],
+        },
+        ends_together: true,
+        ..Resources::default()
+    }
+}
+
+fn read(tree: &Tree, path: &CgroupPath, file: &str) -> String {
+    let file = tree.folder(path).unwrap().join(file);
+    let text = std::fs::read_to_string(&file);
+    let text = text.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    text.trim_end().to_owned()
+}
+
+/// What was asked for is what the kernel says afterwards; asked for no more, it is as before.
+fn limits_are_read_back(tree: &Tree, unit: &CgroupPath) {
+    let offer = tree.offer();
+    let mut limits = limits();
+    let plan = Plan::new(&limits, offer, Occasion::New);
+    let unapplied = tree.limit(unit, &plan, Occasion::New).unwrap();
+    assert_eq!(unapplied, []);
+    let expected = [
+        ("cpu.weight", "50"),
+        ("cpu.max", "90000 100000"),
+        ("memory.min", "4096"),
+        ("memory.low", "8192"),
+        ("memory.high", "max"),
+        ("memory.max", "16777216"),
+        ("memory.oom.group", "1"),
+        ("pids.max", "20"),
+    ];
+    for (file, value) in expected {
+        assert_eq!(read(tree, unit, file), value, "{file}");
+    }
+    let line = "98:0 rbps=1048576 wbps=max riops=max wiops=100";
+    assert_eq!(read(tree, unit, "io.max"), line);
+    let nothing = Plan::new(&Resources::default(), offer, Occasion::Change);
+    assert_eq!(tree.limit(unit, &nothing, Occasion::Change).unwrap(), []);
+    for (file, value) in [
+        ("cpu.weight", "100"),
+        ("cpu.max", "max 100000"),
+        ("memory.min", "0"),
+        ("memory.max", "max"),
+        ("memory.oom.group", "0"),
+        ("pids.max", "max"),
+    ] {
+        assert_eq!(read(tree, unit, file), value, "{file}");
+    }
+    assert_eq!(read(tree, unit, "io.max"), "");
+    tree.limit(unit, &plan, Occasion::Change).unwrap();
+    // A controller that this kernel does not have is named, and everything else is done.
+    limits.cpus = "0".into();
+    let plan = Plan::new(&limits, offer, Occasion::Change);
+    let said: Vec<String> = plan.unapplied.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        ["AllowedCPUs: the kernel offers no cpuset controller here"]
+    );
+}
+
+fn controllers_that_a_slice_disables_stop_there(tree: &Tree) {
+    let slice = place("e.slice");
+    let resources = Resources {
+        counted: Controllers::parse("memory pids"),
+        disabled: Controllers::parse("memory"),
+        holds_units: true,
+        ..Resources::default()
+    };
+    let plan = Plan::new(&resources, tree.offer(), Occasion::New);
+    assert_eq!(tree.limit(&slice, &plan, Occasion::New).unwrap(), []);
+    assert_eq!(read(tree, &slice, "cgroup.subtree_control"), "pids");
+    let unit = place("e.slice/x.service");
+    let inside = Resources {
+        denied: Controllers::parse("memory"),
+        ..limits()
+    };
+    let plan = Plan::new(&inside, tree.offer(), Occasion::New);
+    tree.limit(&unit, &plan, Occasion::New).unwrap();
+    assert_eq!(read(tree, &unit, "cgroup.controllers"), "cpu io pids");
+    assert_eq!(read(tree, &unit, "pids.max"), "20");
 }

@@ -187,14 +187,41 @@ pub struct UnitStatus {
     /// Bytes of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
+    /// The most bytes of memory that there ever were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_peak: Option<u64>,
+    /// Most bytes of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_max: Option<u64>,
     /// Processor time in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u64>,
+    /// Bytes read from block devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_read: Option<u64>,
+    /// Bytes written to block devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_written: Option<u64>,
+    /// Bytes received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_in: Option<u64>,
+    /// Bytes sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_out: Option<u64>,
+    /// Limits that its processes ran into, for people.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits_reached: Vec<String>,
     /// running, frozen, freezing ...
     pub freezer: String,
     /// Its health, if it has checks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthView>,
+    /// What this run asked for and could not have here, as `Directive: why`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
+    /// Why a process of this run could not be set up; empty where all could.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub setup_failure: String,
     /// Directives that are set and are not carried out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_applied: Vec<String>,

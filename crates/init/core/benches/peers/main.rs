@@ -18,6 +18,7 @@ use crate::table::{Figure, Row, Target};
 use crate::workload::Workload;
 
 const ONESHOTS: usize = 1000;
+const SANDBOXED: usize = 200;
 const LOADED: usize = 2500;
 const MOUNTS: usize = 10_000;
 /// Of runs whose time is what counts, the best is taken.
@@ -129,6 +130,16 @@ impl Bench {
                 target,
             });
         };
+        if self.wants("sandboxed") {
+            simple(
+                "200 sandboxed oneshots",
+                &workload::sandboxed(SANDBOXED),
+                Target {
+                    times_better: Some(1.0),
+                    ..at_most_ms(2000)
+                },
+            );
+        }
         if self.wants("layers") {
             simple(
                 "1000 oneshots in layers of 10",

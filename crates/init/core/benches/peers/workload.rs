@@ -7,6 +7,12 @@ pub(crate) struct Workload {
 }
 
 const ONESHOT: &str = "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n";
+/// What careful packages ask for.
+const SANDBOX: &str = "NoNewPrivileges=yes\nProtectSystem=strict\nProtectHome=yes\nPrivateTmp=yes\nPrivateDevices=yes\n\
+    ProtectKernelTunables=yes\nProtectKernelModules=yes\nProtectKernelLogs=yes\nProtectControlGroups=yes\nProtectClock=yes\n\
+    RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\nRestrictNamespaces=yes\nRestrictRealtime=yes\nRestrictSUIDSGID=yes\n\
+    LockPersonality=yes\nMemoryDenyWriteExecute=yes\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\n\
+    SystemCallArchitectures=native\nSystemCallFilter=@system-service\n";
 const DAEMON: &str = "[Service]\nExecStart=/bin/sleep infinity\n";
 
 /// Units that know nothing of each other.
@@ -15,6 +21,19 @@ pub(crate) fn flat(count: usize) -> Workload {
         "flat.target",
         [(0..count)
             .map(|n| (format!("flat-{n}.service"), ONESHOT.to_owned()))
+            .collect()],
+    )
+}
+
+/// As [`flat`], each in a sandbox.
+pub(crate) fn sandboxed(count: usize) -> Workload {
+    Workload::new(
+        "sandboxed.target",
+        [(0..count)
+            .map(|n| {
+                let text = format!("{ONESHOT}{SANDBOX}");
+                (format!("sandboxed-{n}.service"), text)
+            })
             .collect()],
     )
 }

@@ -6,12 +6,12 @@
 use muster_engine::protocol::{ExecKind, ExitStatus, SpawnError};
 use muster_exec::Step;
 use muster_exec::accounts::User;
-use muster_unit_file::config::{DirectoryKind, ExecContext, UnitConfig, UnitKind};
+use muster_exec::folders::{Folder, Kind};
+use muster_unit_file::config::{ExecContext, UnitConfig, UnitKind};
 use muster_unit_file::value::environment::{EnvironmentFile, parse_environment_file};
 use muster_unit_file::value::signal::Signal;
 
 use super::expand::Variables;
-use super::folders::Folder;
 use super::machine::Machine;
 use super::{Facts, failed};
 
@@ -51,6 +51,13 @@ pub(super) fn build(
     add_run(&mut all, config, kind, facts);
     add_user(&mut all, user);
     add_folders(&mut all, folders);
+    let runtime = &facts.host.specifiers.runtime_directory;
+    if let Some(folder) = super::sandbox::credentials_folder(config, runtime) {
+        all.set("CREDENTIALS_DIRECTORY", folder);
+    }
+    for (name, value) in facts.pressure {
+        all.set(name, value.as_str());
+    }
     if !exec.search_path.0.is_empty() {
         let places: Vec<&str> = exec.search_path.0.iter().collect();
         all.set("PATH", places.join(":"));
@@ -142,16 +149,27 @@ fn add_user(all: &mut Variety, user: Option<&User>) {
 
 fn add_folders(all: &mut Variety, folders: &[Folder]) {
     for (kind, name) in [
-        (DirectoryKind::Runtime, "RUNTIME_DIRECTORY"),
-        (DirectoryKind::State, "STATE_DIRECTORY"),
-        (DirectoryKind::Cache, "CACHE_DIRECTORY"),
-        (DirectoryKind::Logs, "LOGS_DIRECTORY"),
-        (DirectoryKind::Configuration, "CONFIGURATION_DIRECTORY"),
+        (Kind::Runtime, "RUNTIME_DIRECTORY"),
+        (Kind::State, "STATE_DIRECTORY"),
+        (Kind::Cache, "CACHE_DIRECTORY"),
+        (Kind::Logs, "LOGS_DIRECTORY"),
+        (Kind::Configuration, "CONFIGURATION_DIRECTORY"),
     ] {
         let of_kind = folders.iter().filter(|folder| folder.kind == kind);
-        let paths: Vec<&str> = of_kind.map(|folder| &*folder.path).collect();
-        if !paths.is_empty() {
-            all.set(name, paths.join(":"));
+        // A private one is named by the link that leads to it.
+        let paths = of_kind.map(|folder| match &folder.private {
+            Some(private) => &*private.public,
+            None => &*folder.path,
+        });
+        let mut said: Vec<&str> = Vec::new();
+        for path in paths {
+            // One that has several links to it is listed for each.
+            if !said.contains(&path) {
+                said.push(path);
+            }
+        }
+        if !said.is_empty() {
+            all.set(name, said.join(":"));
         }
     }
 }
@@ -168,7 +186,10 @@ fn add_file(
 ) -> Result<(), SpawnError> {
     let missing = |errno| {
         let what = format!("cannot read the environment file {}", file.path);
-        failed(Step::Exec, what, errno)
+        SpawnError {
+            early: true,
+            ..failed(Step::Exec, what, errno)
+        }
     };
     let paths = if is_pattern(&file.path) {
         machine.matching(&file.path)

@@ -1,17 +1,24 @@
 //! What building a context asks of the machine, and what a start needs of it beforehand.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use muster_exec::accounts::{AccountError, Accounts};
+use muster_exec::folders::{self, Folder, FolderError};
+use muster_mounts::Folders;
 use muster_unit_file::install::glob;
 use rustix::fs::{Access, MemfdFlags, Mode, OFlags};
 
-use super::folders::{self, Folder};
+use super::dynamic_users::DynamicUsers;
+use super::{name_services, private_tmp};
 
 /// The largest environment file that is read; systemd has the same limit.
 const MAX_FILE: u64 = 4 << 20;
+/// Where the C library finds out who knows names.
+const NSSWITCH: &str = "/etc/nsswitch.conf";
 /// Files and folders that one pattern may come to.
 const MAX_MATCHES: usize = 4096;
 
@@ -33,35 +40,60 @@ pub trait Machine {
     /// # Errors
     /// They cannot be read.
     fn accounts(&mut self) -> Result<&Accounts, AccountError>;
+    /// Whether others than the machine's files may know in which groups a user is.
+    fn has_name_services(&self) -> bool;
+    /// The number of a user that exists while a unit runs; it is in use from now on. The owner of the unit's folders is
+    /// the number that it had before.
+    ///
+    /// # Errors
+    /// No number is free, or the user cannot be written down.
+    fn dynamic_user(&mut self, name: &str, folders: &[Folder]) -> io::Result<u32>;
+    /// The number of a user that is known already.
+    fn number_of(&mut self, user: &str) -> Option<u32>;
+    /// Users and groups that exist at the moment because units run.
+    fn dynamic_users(&mut self) -> Vec<(Box<str>, u32)>;
+    /// Dynamic users other than these are not in use any more.
+    fn keep_dynamic_users(&mut self, used: &BTreeSet<String>);
+    /// Makes what stands for `/tmp` and `/var/tmp`, unless it is there.
+    ///
+    /// # Errors
+    /// It cannot be made, or something else is there.
+    fn make_private_tmp(&mut self, folders: &Folders) -> io::Result<()>;
     /// A descriptor to read these bytes from.
     ///
     /// # Errors
     /// There is no memory for them.
     fn data(&self, bytes: &[u8]) -> io::Result<OwnedFd>;
-    /// Makes a folder, or brings its mode and owner up to date.
+    /// Makes a folder, or brings its mode and owner up to date. Says whether it is as it should be: where everything in it
+    /// needs another owner, it is not.
     ///
     /// # Errors
     /// It cannot be made, or something else is there.
-    fn make_folder(&mut self, folder: &Folder) -> io::Result<()>;
-    /// Removes a folder with everything in it, or a link.
+    fn make_folder(&mut self, folder: &Folder) -> Result<bool, FolderError>;
+    /// Takes a folder and the links to it away. One that is not empty is then at the path that is given back.
     ///
     /// # Errors
-    /// It is there and cannot be removed.
-    fn remove_folder(&mut self, path: &str) -> io::Result<()>;
+    /// It is there and cannot be taken away.
+    fn put_away(&mut self, folder: &Folder, tag: &str) -> Result<Option<String>, FolderError>;
 }
 
 /// The machine that this process runs on.
 #[derive(Debug)]
 pub struct RealMachine {
     accounts: Accounts,
+    dynamic: DynamicUsers,
+    /// The accounts are those of this process's root.
+    is_own: bool,
 }
 
 impl RealMachine {
-    /// With the accounts of this root directory.
+    /// With the accounts of this root directory. What lives as long as the machine is up is in `runtime`.
     #[must_use]
-    pub fn new(root: &Path) -> Self {
+    pub fn new(root: &Path, runtime: &Path) -> Self {
         Self {
             accounts: Accounts::in_folder(&root.join("etc")),
+            dynamic: DynamicUsers::in_folder(&runtime.join("dynamic-users")),
+            is_own: root == Path::new("/"),
         }
     }
 }
@@ -119,6 +151,44 @@ impl Machine for RealMachine {
         Ok(&self.accounts)
     }
 
+    fn has_name_services(&self) -> bool {
+        // The C library asks those of this process's root, and no others.
+        let text = self
+            .is_own
+            .then(|| self.read(NSSWITCH))
+            .and_then(Result::ok);
+        text.is_some_and(|text| name_services::know_groups(&String::from_utf8_lossy(&text)))
+    }
+
+    fn dynamic_user(&mut self, name: &str, folders: &[Folder]) -> io::Result<u32> {
+        self.accounts.refresh().map_err(io::Error::other)?;
+        let owners: Vec<u32> = folders
+            .iter()
+            .filter_map(|folder| Some(std::fs::symlink_metadata(&*folder.path).ok()?.uid()))
+            .collect();
+        let accounts = &self.accounts;
+        self.dynamic.take(name, &owners, |number| {
+            accounts.user(&number.to_string()).is_ok() || accounts.has_group(number)
+        })
+    }
+
+    fn number_of(&mut self, user: &str) -> Option<u32> {
+        let known = self.dynamic.number_of(user);
+        known.or_else(|| Some(self.accounts.user(user).ok()?.uid))
+    }
+
+    fn dynamic_users(&mut self) -> Vec<(Box<str>, u32)> {
+        self.dynamic.all()
+    }
+
+    fn keep_dynamic_users(&mut self, used: &BTreeSet<String>) {
+        self.dynamic.keep_only(used);
+    }
+
+    fn make_private_tmp(&mut self, folders: &Folders) -> io::Result<()> {
+        private_tmp::make(folders)
+    }
+
     fn data(&self, bytes: &[u8]) -> io::Result<OwnedFd> {
         let memory = rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?;
         let mut rest = bytes;
@@ -130,11 +200,11 @@ impl Machine for RealMachine {
         Ok(memory)
     }
 
-    fn make_folder(&mut self, folder: &Folder) -> io::Result<()> {
-        folders::make(folder)
+    fn make_folder(&mut self, folder: &Folder) -> Result<bool, FolderError> {
+        folders::prepare(folder)
     }
 
-    fn remove_folder(&mut self, path: &str) -> io::Result<()> {
-        folders::remove(path)
+    fn put_away(&mut self, folder: &Folder, tag: &str) -> Result<Option<String>, FolderError> {
+        folders::put_away(folder, tag)
     }
 }

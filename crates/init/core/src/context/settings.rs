@@ -1,16 +1,27 @@
 //! How a process shares the machine: limits, scheduling, memory.
 
-use muster_exec::{ExecContext, IoPriority, Limit, Scheduler};
+use muster_engine::protocol::SpawnError;
+use muster_exec::{ExecContext, IoPriority, Limit, Scheduler, Step};
 use muster_unit_file::config::{IoClass, SchedulingPolicy, UnitConfig};
+use muster_unit_file::value::cpuset::CpuSet;
 use muster_unit_file::value::rlimit::{Resource, ResourceLimit};
+
+use super::failed;
+use super::machine::Machine;
 
 /// What the kernel takes if only a class or only a level is said.
 const DEFAULT_IO_LEVEL: u8 = 4;
 
-pub(super) fn apply(config: &UnitConfig, defaults: &[ResourceLimit], context: &mut ExecContext) {
+pub(super) fn apply(
+    config: &UnitConfig,
+    defaults: &[ResourceLimit],
+    machine: &dyn Machine,
+    context: &mut ExecContext,
+) -> Result<(), SpawnError> {
     let exec = &config.exec;
     let scheduling = &exec.scheduling;
     context.umask = exec.umask.0;
+    context.stream_mode = 0o666 & !exec.umask.0;
     context.ignore_sigpipe = exec.ignore_sigpipe;
     context.limits = limits(&exec.limits, defaults);
     context.nice = scheduling.nice.map(|nice| nice.0);
@@ -31,10 +42,41 @@ pub(super) fn apply(config: &UnitConfig, defaults: &[ResourceLimit], context: &m
             .io_priority
             .map_or(DEFAULT_IO_LEVEL, |level| level.0),
     });
-    let processors = scheduling.affinity.cpus.iter();
-    context.processors = processors
-        .filter_map(|number| u16::try_from(number).ok())
-        .collect();
+    let numbers = |set: &CpuSet| -> Vec<u16> {
+        let numbers = set.iter();
+        numbers
+            .filter_map(|number| u16::try_from(number).ok())
+            .collect()
+    };
+    context.processors = numbers(&scheduling.affinity.cpus);
+    if scheduling.affinity.from_numa {
+        context.processors = numbers(&near(&scheduling.numa_mask, machine)?);
+    }
+    Ok(())
+}
+
+/// The processors of memory nodes.
+fn near(nodes: &CpuSet, machine: &dyn Machine) -> Result<CpuSet, SpawnError> {
+    let cannot = |what: String, errno: i32| failed(Step::CpuAffinity, what, errno);
+    let mut processors = CpuSet::default();
+    for node in nodes.iter() {
+        let path = format!("/sys/devices/system/node/node{node}/cpulist");
+        let text = machine.read(&path).map_err(|error| {
+            let errno = error.raw_os_error().unwrap_or(libc::EIO);
+            cannot(format!("CPUAffinity=numa: cannot read {path}"), errno)
+        })?;
+        let list = String::from_utf8_lossy(&text);
+        let list = CpuSet::from_text(list.trim()).map_err(|error| {
+            let what = format!("CPUAffinity=numa: {path}: {error}");
+            cannot(what, libc::EINVAL)
+        })?;
+        processors.extend(&list);
+    }
+    if processors.is_empty() {
+        let what = "CPUAffinity=numa: the nodes of NUMAMask= have no processors".to_owned();
+        return Err(cannot(what, libc::EINVAL));
+    }
+    Ok(processors)
 }
 
 /// What the unit says, and the manager's defaults for what it does not.

@@ -171,6 +171,22 @@ fn names_a_file(output: &ExecOutput) -> bool {
     )
 }
 
+/// How the terminal of a unit is left when the unit has ended, if it uses one and wants that.
+pub(super) fn left_terminal(config: &UnitConfig) -> Option<Terminal> {
+    let settings = &config.exec.terminal;
+    let wants = settings.reset || settings.vhangup || settings.vt_disallocate;
+    let input = effective::stdin(config);
+    let reads = matches!(
+        input,
+        ExecInput::Tty | ExecInput::TtyForce | ExecInput::TtyFail
+    );
+    let writes = [effective::stdout(config), effective::stderr(config)].contains(&ExecOutput::Tty);
+    (wants && (reads || writes)).then(|| Terminal {
+        size: None,
+        ..terminal(config, &ExecInput::Null)
+    })
+}
+
 fn terminal(config: &UnitConfig, input: &ExecInput) -> Terminal {
     let settings = &config.exec.terminal;
     let path = settings
@@ -182,7 +198,8 @@ fn terminal(config: &UnitConfig, input: &ExecInput) -> Terminal {
         path: path.into(),
         control: match input {
             ExecInput::TtyForce => TakeControl::Force,
-            ExecInput::Tty | ExecInput::TtyFail => TakeControl::IfFree,
+            ExecInput::TtyFail => TakeControl::IfFree,
+            ExecInput::Tty => TakeControl::Wait,
             _ => TakeControl::No,
         },
         reset: settings.reset,

@@ -3,4 +3,6 @@
 mod command_lines;
 mod files;
 mod rig;
+mod sandbox;
+mod small;
 mod surroundings;

@@ -279,8 +279,6 @@ impl Core {
         } else {
             String::new()
         };
-        let cgroup = self.cgroup_of(unit);
-        let cpu = self.platform.usage(&cgroup).cpu;
         let Some(record) = self.engine.get(unit) else {
             return SubmitReply {
                 job: Some(job.0),
@@ -291,6 +289,8 @@ impl Core {
         let runs = self.memory.runs.get(&unit).map_or(&[][..], Vec::as_slice);
         let main = runs.iter().rev().find(|run| run.role == Role::Main);
         let ended = main.and_then(|run| run.exit.map(|(at, status)| (run.start, at, status)));
+        // What was used in all is asked for when there is an all; a start that waits for its answer does without.
+        let cpu = ended.and_then(|_| self.platform.usage(&self.cgroup_of(unit)).cpu);
         SubmitReply {
             unit: record.name.to_string(),
             job: Some(job.0),

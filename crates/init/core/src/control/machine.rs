@@ -14,6 +14,7 @@ use super::fault::Fault;
 use super::jobs::{Told, Wanted};
 use super::rows::moment;
 use crate::core::{Core, Ending};
+use crate::memory::Farewell;
 
 /// Targets that stand for the end of the machine.
 const ENDS: [&str; 6] = [
@@ -143,6 +144,8 @@ impl Core {
     /// The successor finds everything where this core leaves it; the reply goes out before this one ends.
     pub(super) fn reexec(&mut self, _call: &mut IncomingCall) -> Handled {
         self.apply_queued();
+        // What no event tells the next core of goes with it, too. Without it the next one has all that matters.
+        let _ = self.write_snapshot();
         self.platform
             .upgrade(None, false)
             .map_err(|source| Fault::system("", "hand over to another program", &source))?;
@@ -173,12 +176,18 @@ impl Core {
                 return Err(Fault::invalid(other, message));
             }
         };
-        self.control.exit_code = wanted.code;
         if wanted.force {
             self.end_machine(kind);
             return Ok(Some(Reply::empty()));
         }
         self.load_for_change(target)?;
+        self.keep_farewell(Farewell {
+            code: wanted.code,
+            argument: argument.into(),
+        });
+        // No event tells the next core of it. A failure is found again, and reported, before core waits; the end comes all the same.
+        self.apply_queued();
+        let _ = self.write_snapshot();
         self.request(
             call,
             &Wanted {

@@ -8,14 +8,17 @@ use muster_engine::ids::UnitId;
 use muster_engine::job::{JobMode, JobVerb};
 use muster_engine::protocol::{Input, Role};
 use muster_engine::types::Machine;
-use muster_unit_file::config::{Directory, UnitConfig};
+use muster_exec::folders::{Folder, FolderError, Kind};
+use muster_unit_file::config::UnitConfig;
 use muster_unit_file::name::UnitName;
 use muster_unit_file::specifier::HostFacts;
+use muster_unit_file::timespan::TimeSpan;
 use muster_varlink::{IncomingCall, Reply};
 
 use super::dispatch::Handled;
 use super::fault::Fault;
 use super::jobs::{Told, Wanted};
+use crate::context::folders::plan;
 use crate::core::Core;
 
 /// Highest number of a signal.
@@ -51,7 +54,9 @@ impl Core {
         match wanted.whom.as_str() {
             "" | "all" => {
                 let path = self.cgroup_of(unit);
-                self.platform.kill_cgroup(&path, signal).map_err(|source| {
+                let spared = self.stand_ins(unit);
+                let sent = self.platform.kill_cgroup(&path, signal, &spared);
+                sent.map_err(|source| {
                     Fault::system(&wanted.unit, "signal its processes", &source)
                 })?;
             }
@@ -146,11 +151,13 @@ impl Core {
         if has(Cleanable::Fdstore) {
             self.drop_kept_descriptors(unit);
         }
-        let folders = folders(&config, &self.units.host().specifiers, has);
+        let folders = self.put_kept_folders_away(&name, &config, has)?;
         if folders.is_empty() {
             return Ok(Some(Reply::empty()));
         }
-        let helper = self.make_cleaner(&name, &folders)?;
+        let timeout = config.exec.directories.timeout_clean;
+        let (helper, settings) = cleaner(&name, &folders, timeout);
+        let helper = self.make_unit(&helper, &settings)?;
         self.request(
             call,
             &Wanted {
@@ -163,6 +170,34 @@ impl Core {
             },
         );
         Ok(None)
+    }
+
+    /// Takes the folders of a unit from their places; gives those that are still to be emptied.
+    fn put_kept_folders_away(
+        &mut self,
+        unit: &UnitName,
+        config: &UnitConfig,
+        has: impl Fn(Cleanable) -> bool,
+    ) -> Result<Vec<String>, Fault> {
+        let mut left = Vec::new();
+        for folder in folders(config, &self.units.host().specifiers, has) {
+            match self.machine.put_away(&folder, unit.as_str()) {
+                Ok(path) => left.extend(path),
+                // A file system that is mounted there stays, and is emptied where nobody but root is on the way to it.
+                Err(error) if is_mounted(&error) && lies_in_its_root(&folder) => {
+                    left.push(folder.path.into());
+                }
+                Err(error) => {
+                    let source = error.errno.into();
+                    return Err(Fault::system(
+                        unit.as_str(),
+                        &format!("clean: {error}"),
+                        &source,
+                    ));
+                }
+            }
+        }
+        Ok(left)
     }
 
     fn drop_kept_descriptors(&mut self, unit: UnitId) {
@@ -178,63 +213,108 @@ impl Core {
         }
         self.drop_descriptors(unit, None);
     }
+}
 
-    fn make_cleaner(&mut self, unit: &UnitName, folders: &[String]) -> Result<UnitName, Fault> {
-        let helper = format!(
-            "muster-clean-{}.service",
-            unit.as_str().replace(['@', '\\'], "-")
-        );
-        let command = folders.iter().fold(
-            "/bin/rm -rf --one-file-system --".to_owned(),
-            |line, folder| {
-                // A word of a command line: quoted, and with `$` and `%` taken as they are.
-                let folder = folder.replace('\\', "\\\\").replace('"', "\\\"");
-                let folder = folder.replace('$', "$$").replace('%', "%%");
-                format!("{line} \"{folder}\"")
-            },
-        );
-        let properties = [
-            ("Unit.Description", format!("Remove what {unit} keeps")),
-            ("Unit.DefaultDependencies", "no".to_owned()),
-            ("Unit.CollectMode", "inactive-or-failed".to_owned()),
-            ("Service.Type", "oneshot".to_owned()),
-            ("Service.ExecStart", command),
-        ];
-        let properties: Vec<(String, String)> = properties
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect();
-        self.make_unit(&helper, &properties)
-    }
+/// A service that removes folders of a unit: its name, and its settings.
+fn cleaner(
+    unit: &UnitName,
+    folders: &[String],
+    timeout: Option<TimeSpan>,
+) -> (String, Vec<(String, String)>) {
+    let name = format!(
+        "muster-clean-{}.service",
+        unit.as_str().replace(['@', '\\'], "-")
+    );
+    let command = folders.iter().fold(
+        // Wherever it is: some machines have two folders of programs.
+        "rm -rf --one-file-system --".to_owned(),
+        |line, folder| {
+            // A word of a command line: quoted, and with `$` and `%` taken as they are.
+            let folder = folder.replace('\\', "\\\\").replace('"', "\\\"");
+            let folder = folder.replace('$', "$$").replace('%', "%%");
+            format!("{line} \"{folder}\"")
+        },
+    );
+    let timeout = timeout.map_or_else(|| "infinity".to_owned(), |time| time.to_string());
+    let settings = [
+        ("Unit.Description", format!("Remove what {unit} keeps")),
+        ("Unit.DefaultDependencies", "no".to_owned()),
+        ("Unit.CollectMode", "inactive-or-failed".to_owned()),
+        ("Service.Type", "oneshot".to_owned()),
+        ("Service.TimeoutStartSec", timeout),
+        ("Service.ExecStart", command),
+    ];
+    let settings = settings.into_iter();
+    let settings = settings.map(|(name, value)| (name.to_owned(), value));
+    (name, settings.collect())
 }
 
 /// The folders of a unit, of the kinds that are wanted.
-fn folders(config: &UnitConfig, host: &HostFacts, has: impl Fn(Cleanable) -> bool) -> Vec<String> {
-    let directories = &config.exec.directories;
-    let kinds: [(Cleanable, &Directory, &str); 5] = [
-        (
-            Cleanable::Runtime,
-            &directories.runtime,
-            &host.runtime_directory,
-        ),
-        (Cleanable::State, &directories.state, &host.state_directory),
-        (Cleanable::Cache, &directories.cache, &host.cache_directory),
-        (Cleanable::Logs, &directories.logs, &host.log_directory),
-        (
-            Cleanable::Configuration,
-            &directories.configuration,
-            &host.configuration_directory,
-        ),
-    ];
-    kinds
-        .into_iter()
-        .filter(|(kind, ..)| has(*kind))
-        .flat_map(|(_, directory, root)| {
-            let names = directory.names.0.iter();
-            names.map(move |name| {
-                let name = name.split_once(':').map_or(name, |(name, _link)| name);
-                format!("{root}/{name}")
-            })
+fn folders(config: &UnitConfig, host: &HostFacts, has: impl Fn(Cleanable) -> bool) -> Vec<Folder> {
+    let mut folders = plan(config, host, None);
+    folders.retain(|folder| {
+        has(match folder.kind {
+            Kind::Runtime => Cleanable::Runtime,
+            Kind::State => Cleanable::State,
+            Kind::Cache => Cleanable::Cache,
+            Kind::Logs => Cleanable::Logs,
+            Kind::Configuration => Cleanable::Configuration,
         })
-        .collect()
+    });
+    folders
+}
+
+fn is_mounted(error: &FolderError) -> bool {
+    matches!(error.errno.raw_os_error(), libc::EBUSY | libc::EXDEV)
+}
+
+/// Whether nothing is between a folder and the machine's folder that it is in.
+fn lies_in_its_root(folder: &Folder) -> bool {
+    let name = folder.path.strip_prefix(folder.root.trim_end_matches('/'));
+    name.is_some_and(|name| !name.trim_start_matches('/').contains('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_are_cleaned_are_where_the_unit_has_them() {
+        let lines =
+            "[Service]\nExecStart=/bin/x\nDynamicUser=yes\nStateDirectory=a b/c\nCacheDirectory=d";
+        let mut fs = muster_unit_file::fs::MemoryFs::new();
+        fs.write("/u/x.service", lines);
+        let path = muster_unit_file::load::SearchPath::new(["/u"]);
+        let mut loader = muster_unit_file::load::Loader::new(fs, path, HostFacts::default());
+        let config = loader.load(&UnitName::new("x.service").unwrap()).config;
+        let found = folders(&config, &HostFacts::default(), |kind| {
+            kind == Cleanable::State
+        });
+        let paths: Vec<&str> = found.iter().map(|folder| &*folder.path).collect();
+        assert_eq!(paths, ["/var/lib/private/a", "/var/lib/private/b/c"]);
+        let plain = |path: &str| Folder {
+            path: path.into(),
+            ..found[0].clone()
+        };
+        assert!(lies_in_its_root(&plain("/var/lib/a")));
+        assert!(!lies_in_its_root(&plain("/var/lib/a/b")));
+    }
+
+    #[test]
+    fn folders_are_removed_within_the_time_that_the_unit_states() {
+        let unit = UnitName::new("a@b.service").unwrap();
+        let folders = ["/var/cache/a \"$b\"".to_owned(), "/run/%i".to_owned()];
+        let stated = Some(TimeSpan::from_micros(90_000_000));
+        for (timeout, expected) in [(stated, "1min 30s"), (None, "infinity")] {
+            let (name, settings) = cleaner(&unit, &folders, timeout);
+            assert_eq!(name, "muster-clean-a-b.service.service");
+            let value = |key: &str| {
+                let found = settings.iter().find(|(name, _)| name == key);
+                found.map(|(_, value)| value.as_str())
+            };
+            assert_eq!(value("Service.TimeoutStartSec"), Some(expected));
+            let command = r#"rm -rf --one-file-system -- "/var/cache/a \"$$b\"" "/run/%%i""#;
+            assert_eq!(value("Service.ExecStart"), Some(command));
+        }
+    }
 }

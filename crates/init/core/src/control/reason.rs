@@ -9,11 +9,14 @@ use muster_engine::state::UnitRecord;
 use muster_exec::Step;
 use muster_unit_file::config::UnitConfig;
 use muster_unit_file::timespan::TimeSpan;
+use muster_unit_file::value::signal::Signal;
 
 use crate::core::Core;
 use crate::execute::process::{command_of, phase_name};
 use crate::memory::Run;
 
+/// What ends a process that made a call which a filter forbids.
+const SIGSYS: u8 = 31;
 /// What a unit cannot come up without.
 const NEEDS: [DepKind; 3] = [DepKind::Requires, DepKind::BindsTo, DepKind::Requisite];
 
@@ -126,8 +129,10 @@ impl Core {
                 format!("An ExecCondition= said no. {condition}").trim_end().to_owned()
             }
             Outcome::Resources => {
-                let what = ended().unwrap_or_default();
-                format!("What it needs from the system could not be had. {what}")
+                let setup = self.memory.setups.get(&unit);
+                let missing = setup.and_then(|setup| setup.failure.as_ref());
+                let what = missing.map(|what| format!("{what}.")).or_else(ended);
+                format!("What it needs from the system could not be had. {}", what.unwrap_or_default())
                     .trim_end()
                     .to_owned()
             }
@@ -148,6 +153,16 @@ impl Core {
             Outcome::HealthCheck => "Its health check failed too often.".to_owned(),
             other => format!("Its last run ended with '{}'.", other.as_str()),
         })
+    }
+
+    fn made_a_forbidden_call(&self, unit: UnitId) -> bool {
+        let runs = self.memory.runs.get(&unit);
+        let bad = runs.and_then(|runs| runs.iter().rev().find(|run| ended_badly(run)));
+        let status = bad.and_then(|run| run.exit).map(|(_, status)| status);
+        matches!(
+            status,
+            Some(ExitStatus::Signal(SIGSYS) | ExitStatus::Core(SIGSYS))
+        )
     }
 
     /// What can be done about a unit that is not as it should be.
@@ -175,6 +190,10 @@ impl Core {
             match record.machine.outcome() {
                 Outcome::StartLimitHit => advice.push(format!(
                     "`sctl reset-failed {name}` lifts the limit; StartLimitBurst= and StartLimitIntervalSec= set it."
+                )),
+                Outcome::Signal | Outcome::CoreDump if self.made_a_forbidden_call(unit) => advice.push(format!(
+                    "It made a system call that its unit forbids; `sctl security {name}` lists what is forbidden, and \
+                     SystemCallErrorNumber=EPERM would refuse the call instead of ending the process."
                 )),
                 Outcome::Timeout => {
                     advice.push("Give it more time with TimeoutStartSec= or TimeoutStopSec=.".to_owned());
@@ -229,12 +248,32 @@ fn run_in_words(run: &Run, config: Option<&UnitConfig>) -> String {
     };
     let ended = match run.exit.map(|(_, status)| status) {
         Some(ExitStatus::Code(code)) => match Step::from_exit_code(code) {
-            Some(step) => format!("could not be set up: the step '{step}' failed (status {code})"),
+            Some(step) => not_set_up(step, code, run.failure.as_deref()),
             None => format!("exited with status {code}"),
         },
-        Some(ExitStatus::Signal(signal)) => format!("was killed by signal {signal}"),
-        Some(ExitStatus::Core(signal)) => format!("was killed by signal {signal} and left a core"),
+        Some(ExitStatus::Signal(signal)) => format!("was killed by {}", signal_text(signal)),
+        Some(ExitStatus::Core(signal)) => {
+            format!("was killed by {} and left a core", signal_text(signal))
+        }
         None => "runs".to_owned(),
     };
     format!("{phase}={command}{process} {ended}.")
+}
+
+fn not_set_up(step: Step, code: u8, why: Option<&str>) -> String {
+    let failed = format!("could not be set up: the step '{step}' failed (status {code})");
+    let Some(why) = why else {
+        return failed;
+    };
+    // Some reasons begin with the step.
+    let named = why.strip_prefix(step.word());
+    let why = named.and_then(|it| it.strip_prefix(": ")).unwrap_or(why);
+    format!("{failed}: {why}")
+}
+
+fn signal_text(number: u8) -> String {
+    Signal::from_number(number).map_or_else(
+        || format!("signal {number}"),
+        |signal| format!("signal {number} ({signal})"),
+    )
 }

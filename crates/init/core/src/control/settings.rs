@@ -165,6 +165,9 @@ impl Core {
             })?;
         }
         self.read_again(&unit);
+        if let Some(unit) = self.engine.find(unit.as_str()) {
+            self.renew_limits(unit);
+        }
         Ok(Some(Reply::empty()))
     }
 

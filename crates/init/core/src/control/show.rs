@@ -13,7 +13,7 @@ use muster_units::runtime::{
     Changes, Connections, Elapses, Moment, Processes, Run as ShownRun, Usage,
 };
 use muster_units::show::Show;
-use muster_units::{Graph, Runtime};
+use muster_units::{Graph, Runtime, effective};
 use muster_varlink::{IncomingCall, Reply};
 
 use super::dispatch::Handled;
@@ -57,6 +57,10 @@ impl Core {
             runtime.needs_reload = self.units.is_stale(&name);
             runtime.transient = self.control.transients.has(name.as_str());
             (runtime.file_state, runtime.file_preset) = self.file_state(&config);
+            let is_up = id.is_some_and(|id| !self.engine.unit(id).active().is_down());
+            if is_up {
+                (runtime.processes.uid, runtime.processes.gid) = self.numbers_of(&config);
+            }
         }
         let host = self.units.host();
         let graph = Graph::new(configs, host);
@@ -117,7 +121,7 @@ impl Core {
             usage: if up {
                 self.usage_of(&cgroup)
             } else {
-                Usage::default()
+                self.used_up_by(unit)
             },
             connections: match &record.machine {
                 Machine::Socket(socket) => Connections {
@@ -156,10 +160,42 @@ impl Core {
             control_group: format!("/{cgroup}").into(),
             control_group_id: inode(&root.join(cgroup)),
             memory: used.memory,
+            memory_peak: used.memory_peak,
             cpu: used.cpu.map(|micros| micros.saturating_mul(1000)),
             tasks: used.tasks,
+            disks: used.disks,
+            network: used.network,
             ..Usage::default()
         }
+    }
+
+    /// What the last run has used up.
+    fn used_up_by(&self, unit: UnitId) -> Usage {
+        let used = self.memory.consumed.get(&unit).copied().unwrap_or_default();
+        Usage {
+            memory_peak: used.memory_peak,
+            cpu: used.cpu.map(|micros| micros.saturating_mul(1000)),
+            disks: used.disks,
+            network: used.network,
+            ..Usage::default()
+        }
+    }
+
+    /// The numbers of the user and the group that a unit which is up runs as, where it names them.
+    fn numbers_of(&mut self, config: &UnitConfig) -> (Option<u32>, Option<u32>) {
+        let user = effective::user(config);
+        let uid = user
+            .as_deref()
+            .and_then(|user| self.machine.number_of(user));
+        let dynamic = uid.filter(|_| config.exec.dynamic_user);
+        let Ok(accounts) = self.machine.accounts() else {
+            return (uid, dynamic);
+        };
+        let gid = match effective::group(config) {
+            Some(group) => accounts.group(&group).ok().or(dynamic),
+            None => user.and_then(|user| Some(accounts.user(&user).ok()?.gid)),
+        };
+        (uid, gid)
     }
 
     fn processes_of(&self, unit: UnitId) -> Processes {

@@ -24,6 +24,7 @@ use super::rows::{self, moment};
 use crate::context::unapplied;
 use crate::core::Core;
 use crate::execute::process::phase_name;
+use crate::memory::Consumed;
 
 /// Whether a unit's file is enabled, and whether presets would enable it.
 pub(super) type FileState = (Option<UnitFileState>, Option<bool>);
@@ -118,6 +119,10 @@ impl Core {
         status.outcome = record.machine.outcome().as_str().to_owned();
         status.invocation = record.invocation.to_string();
         status.failed_check = failed_check(record);
+        if let Some(setup) = self.memory.setups.get(&unit) {
+            status.dropped = setup.dropped.iter().map(ToString::to_string).collect();
+            status.setup_failure = setup.failure.as_deref().unwrap_or_default().to_owned();
+        }
         if let Some(checked) = &record.checked {
             status.checked = self.at(checked.at);
         }
@@ -168,6 +173,10 @@ impl Core {
         status.remarks = self.remarks_about(name.as_str());
         let not_applied = unapplied::directives(config, false);
         status.not_applied = not_applied.into_iter().map(str::to_owned).collect();
+        if let Some(unit) = self.engine.find(name.as_str()) {
+            let resources = self.unapplied_resources(unit, config);
+            status.not_applied.extend(resources);
+        }
         if let UnitKind::Service(service) = &config.kind {
             status.stored_descriptors_max = service.file_descriptor_store_max;
         }
@@ -237,6 +246,29 @@ impl Core {
         }
     }
 
+    fn add_usage(&mut self, status: &mut UnitStatus, unit: UnitId, path: &str) {
+        let usage = self.platform.usage(path);
+        status.tasks = usage.tasks;
+        status.memory = usage.memory;
+        status.memory_peak = usage.memory_peak;
+        status.cpu = usage.cpu;
+        let [read, _, written, _] = usage.disks;
+        (status.disk_read, status.disk_written) = (read, written);
+        let [received, _, sent, _] = usage.network;
+        (status.network_in, status.network_out) = (received, sent);
+        let (tasks_max, memory_max) = self.limits_of(unit);
+        (status.tasks_max, status.memory_max) = (tasks_max, memory_max);
+        let refusals = usage.refusals;
+        if let (Some(times @ 1..), Some(max)) = (refusals.tasks, tasks_max) {
+            let text = format!("TasksMax={max} ({times} times)");
+            status.limits_reached.push(text);
+        }
+        if let Some(killed @ 1..) = refusals.killed {
+            let text = format!("MemoryMax ({killed} processes were ended for lack of memory)");
+            status.limits_reached.push(text);
+        }
+    }
+
     fn add_cgroup(&mut self, status: &mut UnitStatus, unit: UnitId) {
         status.freezer = "running".to_owned();
         let record = self.engine.unit(unit);
@@ -249,7 +281,11 @@ impl Core {
                 | Machine::Slice(_)
                 | Machine::Scope(_)
         );
-        if !has_cgroup || record.active().is_down() {
+        if record.active().is_down() {
+            let used = self.memory.consumed.get(&unit).copied();
+            return add_account(status, used.unwrap_or_default());
+        }
+        if !has_cgroup {
             return;
         }
         let path = self.cgroup_of(unit);
@@ -264,15 +300,21 @@ impl Core {
                 command: self.platform.command_line(pid),
             })
             .collect();
-        let usage = self.platform.usage(&path);
-        status.tasks = usage.tasks;
-        status.memory = usage.memory;
-        status.cpu = usage.cpu;
+        self.add_usage(status, unit, &path);
         if self.platform.is_frozen(&path) {
             "frozen".clone_into(&mut status.freezer);
         }
         status.cgroup = path.into();
     }
+}
+
+/// What the last run has used up.
+fn add_account(status: &mut UnitStatus, used: Consumed) {
+    (status.cpu, status.memory_peak) = (used.cpu, used.memory_peak);
+    let [read, _, written, _] = used.disks;
+    (status.disk_read, status.disk_written) = (read, written);
+    let [received, _, sent, _] = used.network;
+    (status.network_in, status.network_out) = (received, sent);
 }
 
 fn add_service(status: &mut UnitStatus, service: &Service) {

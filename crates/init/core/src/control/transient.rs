@@ -196,7 +196,8 @@ impl Core {
         write_whole(&path, &text)
             .map_err(|source| Fault::system(unit, &format!("write {}", path.display()), &source))?;
         self.control.transients.units.insert(unit.into());
-        self.units.loader().rescan();
+        let file = path.to_string_lossy();
+        self.units.loader().file_made(&name, &file);
         self.units.forget(&name);
         self.load([name.clone()]);
         let loaded = self.engine.find(unit).map(|id| self.engine.unit(id).load);
@@ -293,7 +294,7 @@ impl Core {
         let unit = name.as_str();
         let path = self.options.transient_folder().join(unit);
         // A file that is gone already is as good.
-        let _ = std::fs::remove_file(path);
+        let _ = std::fs::remove_file(&path);
         if let Some(id) = self.engine.find(unit) {
             let triggered: Vec<UnitId> = self.engine.unit(id).deps(DepKind::Triggers).collect();
             for other in triggered {
@@ -302,7 +303,8 @@ impl Core {
         }
         self.control.transients.units.remove(unit);
         self.units.forget(name);
-        self.units.loader().rescan();
+        let file = path.to_string_lossy();
+        self.units.loader().file_removed(name, &file);
         self.push(What::Unloaded(vec![unit.into()]));
     }
 

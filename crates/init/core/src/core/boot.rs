@@ -16,12 +16,16 @@ use super::{BEGUN, Core, CoreError};
 use crate::context::machine::RealMachine;
 use crate::control::Control;
 use crate::execute::activation::Activation;
+use crate::execute::namespaces::NamespaceTable;
+use crate::execute::setup::SettingUp;
 use crate::journal_feed::Logs;
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::platform::Platform;
 use crate::recover::Kept;
+use crate::resources::Limited;
 use crate::units::UnitTable;
+use crate::user_directory::UserDirectory;
 
 /// The target that is booted where nothing else is asked for.
 const DEFAULT_TARGET: &str = "default.target";
@@ -50,17 +54,22 @@ impl Core {
             engine: EngineState::new(),
             memory: Memory::default(),
             units: UnitTable::new(loader, host, moments),
-            machine: Box::new(RealMachine::new(&options.root)),
+            machine: Box::new(RealMachine::new(&options.root, &options.runtime)),
             logs: Logs::new(options.console),
             control: Control::default(),
             activation: Activation::default(),
             processes: HashMap::new(),
+            setting_up: SettingUp::default(),
+            namespaces: NamespaceTable::default(),
+            user_directory: UserDirectory::default(),
             cgroups: HashMap::new(),
+            limited: Limited::default(),
             queue: VecDeque::new(),
             cause: None,
             done: ActionId(0),
             log_size: 0,
             snapshot_size: 0,
+            is_unwritten: false,
             quiet_since: Time(0),
             is_untidy: true,
             buffer: Vec::new(),
@@ -86,9 +95,22 @@ impl Core {
         self.write_snapshot()?;
         self.open_control(kept)?;
         self.begin_activation();
+        self.sweep_private_tmp();
+        self.prepare_network();
         self.boot();
         self.platform.adopted();
         Ok(())
+    }
+
+    /// Services expect to reach each other at 127.0.0.1 before anybody has set a network up. Beside another init that is its part.
+    fn prepare_network(&mut self) {
+        if self.supervised {
+            return;
+        }
+        if let Err(error) = self.platform.raise_loopback() {
+            let message = format!("Cannot bring the loopback interface up: {error}.");
+            self.say(Severity::Warning, None, &message);
+        }
     }
 
     /// Asks for the unit that the machine is to come up with.

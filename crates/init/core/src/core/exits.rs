@@ -7,8 +7,6 @@ use muster_handover::Exit;
 
 use super::Core;
 
-const SIGKILL: u8 = 9;
-
 /// How a process ended, from what the kernel reports.
 fn status_of(exit: &Exit) -> ExitStatus {
     let small = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
@@ -23,12 +21,15 @@ impl Core {
     /// A child of `muster-init` ended. What is nobody's main or helper process is of no interest by itself.
     pub(crate) fn exited(&mut self, exit: Exit) {
         let pid = u32::try_from(exit.pid).unwrap_or_default();
+        self.end_setup(pid);
         if let Some(unit) = self.processes.remove(&pid) {
             let status = status_of(&exit);
             self.before_exit(unit);
-            if status == ExitStatus::Signal(SIGKILL) {
-                self.look_for_oom(unit);
+            // Whoever lost a process to a lack of memory often ends badly itself, before the kernel's own word of it is heard.
+            if status != ExitStatus::Code(0) {
+                self.look_for_oom(&self.cgroup_of(unit));
             }
+            self.note_logout(unit, pid, status);
             self.tell(unit, Input::Exited { pid, status });
         }
         self.platform.forget(pid);
@@ -49,19 +50,14 @@ impl Core {
         }
     }
 
-    /// The kernel's killings count from the moment the cgroup was made, and that is made for each run.
-    fn look_for_oom(&mut self, unit: UnitId) {
-        let cgroup = self.cgroup_of(unit);
-        if self.platform.oom_kills(&cgroup) > 0 {
-            self.tell(unit, Input::OomKill);
-        }
-    }
-
     /// Watched cgroups changed.
     pub(super) fn look_at_cgroups(&mut self) {
-        let mut changed = Vec::new();
-        self.platform.emptied(&mut changed);
-        for path in changed {
+        let (mut emptied, mut starved) = (Vec::new(), Vec::new());
+        self.platform.changed_cgroups(&mut emptied, &mut starved);
+        for path in starved {
+            self.look_for_oom(&path);
+        }
+        for path in emptied {
             if self.platform.is_populated(&path) {
                 continue;
             }

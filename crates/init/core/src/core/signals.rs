@@ -6,6 +6,7 @@ use muster_engine::protocol::Severity;
 use muster_handover::Signal;
 
 use super::Core;
+use crate::memory::Farewell;
 
 const SIGHUP: u32 = 1;
 const SIGINT: u32 = 2;
@@ -51,6 +52,8 @@ impl Core {
         );
         self.say(Severity::Notice, None, &message);
         if mode == JobMode::ReplaceIrreversibly {
+            // What somebody asked for with an end that did not come is not asked for with this one.
+            self.keep_farewell(Farewell::default());
             self.begin_shutdown(unit);
         } else {
             self.want(unit, JobVerb::Start, mode);

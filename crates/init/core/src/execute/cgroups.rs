@@ -5,7 +5,9 @@ use muster_engine::ids::UnitId;
 use muster_engine::protocol::{Input, KillScope, Role, Severity};
 use muster_engine::types::Machine;
 
+use super::account;
 use crate::core::Core;
+use crate::memory::Consumed;
 
 pub(crate) const SIGHUP: u8 = 1;
 pub(crate) const SIGKILL: u8 = 9;
@@ -56,17 +58,20 @@ impl Core {
 
     fn kill_all(&mut self, unit: UnitId, signal: u8, and_continue: bool, and_hangup: bool) {
         let path = self.cgroup_of(unit);
+        self.take_account(unit, &path);
         // Most units have nobody left at this point, and an empty cgroup can be removed: that is the cheapest question.
         if !matches!(
             self.machine_of(unit),
             Some(Machine::Scope(_) | Machine::Slice(_))
         ) && self.platform.remove_cgroup(&path)
         {
+            self.forget_limits(&path);
             return self.tell(unit, Input::CgroupEmpty);
         }
         let mut found = false;
+        let spared = self.stand_ins(unit);
         for signal in signals(signal, and_continue, and_hangup) {
-            match self.platform.kill_cgroup(&path, signal) {
+            match self.platform.kill_cgroup(&path, signal, &spared) {
                 Ok(some) => found |= some,
                 Err(error) => {
                     let message = format!("Cannot send signal {signal} to its processes: {error}");
@@ -88,8 +93,11 @@ impl Core {
     /// Makes the cgroup of a slice or of a scope; a scope's processes are moved in.
     pub(crate) fn make_cgroup(&mut self, unit: UnitId) {
         let path = self.cgroup_of(unit);
-        let made = self.platform.make_cgroup(&path);
-        if let Err(error) = made {
+        let Some(name) = self.name_of(unit) else {
+            return self.tell(unit, Input::CgroupEmpty);
+        };
+        let config = self.units.config(&name);
+        if let Err(error) = self.prepare_group(unit, &config) {
             let message = format!("Cannot make its cgroup {path}: {error}");
             self.say(Severity::Error, Some(unit), &message);
             return self.tell(unit, Input::CgroupEmpty);
@@ -120,10 +128,45 @@ impl Core {
         if self.cgroups.remove(&path).is_some() {
             self.platform.unwatch_cgroup(&path);
         }
+        self.forget_limits(&path);
+        // Most have gone when nobody was left to be signalled.
+        if self.platform.has_cgroup(&path) {
+            self.take_account(unit, &path);
+        }
+        self.say_account(unit);
         // One that still has processes stays; whoever starts the unit again finds it.
         self.platform.remove_cgroup(&path);
         self.close_stream(unit);
         self.remove_run_folders(unit, true);
+    }
+}
+
+impl Core {
+    /// Keeps what a run has used up before its cgroup goes.
+    fn take_account(&mut self, unit: UnitId, path: &str) {
+        if matches!(self.machine_of(unit), Some(Machine::Slice(_))) {
+            return;
+        }
+        let Some(name) = self.name_of(unit) else {
+            return;
+        };
+        let config = self.units.config(&name);
+        let counts = &config.resources;
+        let disks = counts.io_accounting || counts.legacy.block_io_accounting;
+        let used = self.platform.consumed(path, disks, counts.ip_accounting);
+        let used = account::of(&used);
+        if used != Consumed::default() {
+            self.memory.consumed.insert(unit, used);
+        }
+    }
+
+    fn say_account(&mut self, unit: UnitId) {
+        let Some(used) = self.memory.consumed.get(&unit) else {
+            return;
+        };
+        if let Some(message) = account::in_words(used) {
+            self.say(Severity::Info, Some(unit), &message);
+        }
     }
 }
 

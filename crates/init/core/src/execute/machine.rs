@@ -10,6 +10,7 @@ use muster_handover::ShutdownKind;
 use muster_unit_file::name::UnitName;
 
 use crate::core::{Core, Ending};
+use crate::memory::Farewell;
 use crate::units::Reloaded;
 
 /// Targets that end the machine: from the moment one is wanted, nothing is restarted any more.
@@ -28,6 +29,9 @@ const AUTO_RESTART: &str = "auto-restart";
 /// systemd's names for what is said about a failed run.
 const MESSAGE_PROCESS_EXITED: &str = "MESSAGE_ID=98e322203f7a4ed290d09fe03c09fe15";
 const MESSAGE_FAILED: &str = "MESSAGE_ID=d9b373ed55a64feb8242e02dbe79a49c";
+
+/// The exit code that stands for the end of a process which had none.
+const NOT_BY_ITSELF: u8 = 255;
 
 impl Core {
     pub(super) fn answer(&mut self, request: RequestId, answer: &Answer) {
@@ -182,65 +186,95 @@ impl Core {
     pub(super) fn emergency(&mut self, action: EmergencyAction, unit: UnitId, reason: &str) {
         let message = format!("{reason}: {action:?} of the whole machine.");
         self.say(Severity::Error, Some(unit), &message);
-        let argument = self.reboot_argument(unit);
+        let farewell = self.farewell(unit);
         match action {
             EmergencyAction::None => {}
-            EmergencyAction::Reboot => self.begin_shutdown("reboot.target"),
+            EmergencyAction::Reboot => {
+                self.keep_farewell(farewell);
+                self.begin_shutdown("reboot.target");
+            }
             EmergencyAction::Poweroff => self.begin_shutdown("poweroff.target"),
-            EmergencyAction::Exit => self.begin_shutdown("exit.target"),
+            EmergencyAction::Exit => {
+                self.keep_farewell(farewell);
+                self.begin_shutdown("exit.target");
+            }
             EmergencyAction::RebootForce | EmergencyAction::RebootImmediate => {
                 self.end_machine(ShutdownKind::Reboot {
-                    argument: &argument,
+                    argument: &farewell.argument,
                 });
             }
             EmergencyAction::PoweroffForce | EmergencyAction::PoweroffImmediate => {
                 self.end_machine(ShutdownKind::PowerOff);
             }
             EmergencyAction::ExitForce => {
-                let code = self.exit_code(unit);
+                let code = farewell.code;
                 self.end_machine(ShutdownKind::Exit { code });
             }
         }
     }
 
-    fn reboot_argument(&mut self, unit: UnitId) -> String {
-        let Some(name) = self.name_of(unit) else {
-            return String::new();
+    /// What goes with the end: what the unit states, else how its main process ended, else what was asked for.
+    fn farewell(&mut self, unit: UnitId) -> Farewell {
+        let asked = self.memory.farewell.clone();
+        let (Some(config), Some(record)) = (self.config_of(unit), self.engine.get(unit)) else {
+            return asked;
         };
-        let config = self.units.config(&name);
-        config
-            .reactions
-            .reboot_argument
-            .as_deref()
-            .unwrap_or_default()
-            .to_owned()
+        let reactions = &config.reactions;
+        let stated = match record.active() {
+            ActiveState::Failed => reactions.failure_action_exit_status,
+            _ => reactions.success_action_exit_status,
+        };
+        let exit = match &record.machine {
+            Machine::Service(service) => service.main_exit,
+            _ => None,
+        };
+        let ended = exit.map(|exit| match exit {
+            ExitStatus::Code(code) => code,
+            ExitStatus::Signal(_) | ExitStatus::Core(_) => NOT_BY_ITSELF,
+        });
+        let argument = reactions.reboot_argument.clone();
+        Farewell {
+            code: stated.map(|code| code.0).or(ended).unwrap_or(asked.code),
+            argument: argument.unwrap_or(asked.argument),
+        }
     }
 
-    /// The exit status that goes with the end: what the unit states, else what was asked for.
-    fn exit_code(&mut self, unit: UnitId) -> u8 {
-        let stated = self.name_of(unit).and_then(|name| {
-            let config = self.units.config(&name);
-            config.reactions.success_action_exit_status
-        });
-        stated.map_or(self.control.exit_code(), |code| code.0)
+    /// Remembers once more what goes with an end that an earlier manager began and may not have lived to write down.
+    pub(crate) fn recall_farewell(&mut self, action: EmergencyAction, unit: UnitId) {
+        if matches!(action, EmergencyAction::Reboot | EmergencyAction::Exit) {
+            self.memory.farewell = self.farewell(unit);
+        }
+    }
+
+    /// Remembers what goes with an end that comes in order, also for the manager that lives to see it.
+    pub(crate) fn keep_farewell(&mut self, farewell: Farewell) {
+        if self.memory.farewell != farewell {
+            self.memory.farewell = farewell;
+            self.write_soon();
+        }
     }
 
     /// Stops units in order; a service at the end of the transaction ends the machine.
     pub(crate) fn begin_shutdown(&mut self, target: &str) {
         self.ensure_loaded(target);
         let known = self.engine.find(target);
-        if known.is_some_and(|unit| self.engine.unit(unit).load == LoadState::Loaded) {
+        let is_known = known.is_some_and(|unit| self.engine.unit(unit).load == LoadState::Loaded);
+        // While an action is carried out, what is read waits, and so does what is asked for behind it.
+        if is_known || self.is_being_loaded(target) {
             self.want(target, JobVerb::Start, JobMode::ReplaceIrreversibly);
             return;
         }
         let message = format!("There is no {target}; everything is ended without an order.");
         self.say(Severity::Warning, None, &message);
+        let farewell = self.memory.farewell.clone();
         self.end_machine(match target {
-            "reboot.target" | "ctrl-alt-del.target" => ShutdownKind::Reboot { argument: "" },
+            "reboot.target" | "ctrl-alt-del.target" => ShutdownKind::Reboot {
+                argument: &farewell.argument,
+            },
             "halt.target" => ShutdownKind::Halt,
             "kexec.target" => ShutdownKind::Kexec,
             "exit.target" => ShutdownKind::Exit {
-                code: self.control.exit_code(),
+                code: farewell.code,
             },
             _ => ShutdownKind::PowerOff,
         });

@@ -9,6 +9,8 @@ use crate::notify;
 
 /// Datagrams that are taken in one go, so that a service that never stops talking does not stop the manager.
 const BATCH: usize = 64;
+/// Children of a process that stands for a program, once that is there: the first of the namespace, and the program.
+const INSIDE: usize = 2;
 
 impl Core {
     /// Takes what services said. A datagram is recorded before it is taken off the socket.
@@ -52,7 +54,8 @@ impl Core {
     }
 
     /// Which unit a process is of, and what it is to it; `None` as role for any other process of the unit.
-    pub(crate) fn unit_of_process(&self, pid: u32) -> Option<(UnitId, Option<Role>)> {
+    pub(crate) fn unit_of_process(&mut self, pid: u32) -> Option<(UnitId, Option<Role>)> {
+        let pid = self.stand_in_of(pid);
         if let Some(unit) = self.processes.get(&pid) {
             let record = self.engine.get(*unit)?;
             let mut processes = record.machine.processes();
@@ -61,6 +64,55 @@ impl Core {
         }
         let cgroup = self.platform.process(pid)?.cgroup?;
         self.unit_of_cgroup(&cgroup).map(|unit| (unit, None))
+    }
+
+    /// The process that stands for a program in a namespace of its own, which is its parent; otherwise the program itself.
+    fn stand_in_of(&mut self, pid: u32) -> u32 {
+        let known = self.setting_up.outer_of(pid);
+        if known != pid || self.processes.contains_key(&pid) {
+            return known;
+        }
+        // Only the manager that started it was told its number.
+        let parent = self.platform.process(pid).map(|facts| facts.parent);
+        match parent {
+            Some(parent) if self.stands_for_program(parent) => parent,
+            _ => pid,
+        }
+    }
+
+    /// Whether a process is of a unit and stands for the program of its command.
+    fn stands_for_program(&mut self, pid: u32) -> bool {
+        let Some(unit) = self.processes.get(&pid).copied() else {
+            return false;
+        };
+        let noted = self.memory.stands_for(unit, pid);
+        noted.unwrap_or_else(|| {
+            // A manager that lost its state, or whose predecessor died right after the start, has the settings only.
+            let config = self.config_of(unit);
+            config.is_some_and(|config| config.exec.sandbox.private_pids)
+        })
+    }
+
+    /// Processes of a unit that a signal to all of them must leave out, since it reaches their programs without them and would
+    /// be passed on. One whose program is not there yet gets it, and passes it on.
+    pub(crate) fn stand_ins(&mut self, unit: UnitId) -> Vec<u32> {
+        let Some(record) = self.engine.get(unit) else {
+            return Vec::new();
+        };
+        let processes = record.machine.processes();
+        let mut stand_ins: Vec<u32> = processes.map(|(_, process)| process.pid).collect();
+        stand_ins.retain(|pid| self.stands_for_program(*pid));
+        if stand_ins.is_empty() {
+            return stand_ins;
+        }
+        let parents: Vec<u32> = self
+            .platform
+            .processes(&self.cgroup_of(unit))
+            .into_iter()
+            .filter_map(|(pid, _)| Some(self.platform.process(pid)?.parent))
+            .collect();
+        stand_ins.retain(|pid| parents.iter().filter(|parent| *parent == pid).count() >= INSIDE);
+        stand_ins
     }
 
     /// Which unit a cgroup, or one above it, is of.

@@ -1,10 +1,13 @@
 //! Starting processes.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use muster_control::feed::{FEED_NAME, Stream};
 use muster_engine::ids::{ActionId, InvocationId, UnitId};
-use muster_engine::protocol::{CommandRef, ExecKind, Input, Process, Role, Severity, SpawnError};
+use muster_engine::job::JobType;
+use muster_engine::protocol::{
+    CommandRef, ExecKind, ExitStatus, Input, Process, Role, Severity, SpawnError,
+};
 use muster_engine::types::Machine;
 use muster_unit_file::config::{
     CommandPhase, ExecOutput, NotifyAccess, SocketPhase, UnitConfig, UnitKind,
@@ -13,8 +16,11 @@ use muster_unit_file::value::command::{Command, CommandFlags};
 use muster_unit_file::value::list::StrList;
 use muster_units::effective;
 
-use crate::context::{self, Facts};
+use super::namespaces::Kind;
+use super::setup::hand_over;
+use crate::context::{self, Facts, Joined};
 use crate::core::{Core, SPAWNED};
+use crate::logins::{self, Login};
 use crate::platform::Launch;
 
 const ENOENT: i32 = 2;
@@ -22,6 +28,20 @@ const ENOENT: i32 = 2;
 const EXIT_EXEC: u8 = 203;
 /// systemd's exit code for "descriptors could not be set up".
 const EXIT_FDS: u8 = 202;
+/// systemd's exit code for "the cgroup could not be set up".
+const EXIT_CGROUP: u8 = 219;
+
+/// A process that was started.
+#[derive(Debug)]
+struct Started {
+    process: Process,
+    /// If a helper sets it up: where it says what came of that.
+    heard: Option<OwnedFd>,
+    /// What was left out already.
+    dropped: Vec<Box<str>>,
+    /// It stays where it is, and the program is a child of it.
+    stands_for: bool,
+}
 
 impl Core {
     /// Starts a command of a unit and reports the process, or why there is none.
@@ -35,10 +55,35 @@ impl Core {
     ) {
         let spawned = self.try_spawn(action, unit, invocation, role, command);
         match spawned {
-            Ok(process) => {
+            Ok(Started {
+                process,
+                heard,
+                dropped,
+                stands_for,
+            }) => {
                 muster_fault::hit(SPAWNED);
-                self.own_process(unit, process.pid);
-                self.tell(unit, Input::Spawned { role, process });
+                let pid = process.pid;
+                self.own_process(unit, pid);
+                self.note_login(unit, pid);
+                match heard {
+                    Some(heard) => {
+                        self.tell(
+                            unit,
+                            Input::Delegated {
+                                role,
+                                process,
+                                stands_for,
+                            },
+                        );
+                        self.follow_setup(unit, pid, heard, dropped);
+                    }
+                    None => {
+                        self.tell(unit, Input::Spawned { role, process });
+                        if !dropped.is_empty() {
+                            self.tell(unit, Input::Executed { pid, dropped });
+                        }
+                    }
+                }
                 self.watch_if_cgroup_matters(unit);
             }
             Err(error) => {
@@ -61,7 +106,7 @@ impl Core {
         invocation: InvocationId,
         role: Role,
         reference: CommandRef,
-    ) -> Result<Process, SpawnError> {
+    ) -> Result<Started, SpawnError> {
         let name = self
             .name_of(unit)
             .ok_or_else(|| failed("unit", ENOENT, EXIT_EXEC))?;
@@ -80,6 +125,17 @@ impl Core {
             self.greet_log_daemon();
         }
         let cgroup = self.cgroup_of(unit);
+        let pressure = self
+            .prepare_group(unit, &config)
+            .map_err(|error| no_group(&error))?;
+        if let Some(error) = self.lacks_filter(unit, reference.kind) {
+            return Err(error);
+        }
+        if config.exec.dynamic_user {
+            self.open_user_directory();
+        }
+        self.prepare_namespaces(unit, &config)?;
+        let private_tmp = self.private_tmp_of(unit, &config);
         let notify_path = self.platform.notify_path();
         let notify_path = notify_path.to_string_lossy();
         let may_notify = match &config.kind {
@@ -123,6 +179,13 @@ impl Core {
             descriptors.extend(streams);
             Some([at, at + 1, at + 2])
         });
+        let mut store = |kind| {
+            let pair = self.namespaces.pair(unit, kind)?;
+            let at = u16::try_from(descriptors.len()).ok()?;
+            descriptors.extend(pair);
+            Some([at, at + 1])
+        };
+        let (network, ipc) = (store(Kind::Network), store(Kind::Ipc));
         let record = self.engine.unit(unit);
         let main_pid = record
             .machine
@@ -158,28 +221,123 @@ impl Core {
             ended,
             remote: remote.as_ref().map(|(address, port)| (&**address, *port)),
             trigger: None,
+            joined: Joined {
+                tmp: private_tmp.as_deref(),
+                network,
+                ipc,
+            },
+            pressure: &pressure,
         };
         let machine = &mut *self.machine;
-        let built = context::build(&config, &command, reference.kind, &facts, machine)?;
-        context::make_folders(&built.folders, machine)?;
+        let mut built = context::build(&config, &command, reference.kind, &facts, machine)?;
+        // Whoever is told to watch the pressure on its memory has to write into the file first.
+        if muster_cgroup::pressure_file(&pressure).is_some()
+            && let Some(identity) = &built.context.identity
+        {
+            let given = self
+                .platform
+                .give_pressure(&cgroup, identity.uid, identity.gid);
+            given.map_err(|error| no_group(&error))?;
+        }
+        // Whoever a group is handed to makes groups below it.
+        if config.resources.delegate.enabled
+            && let Some(identity) = &built.context.identity
+        {
+            self.platform
+                .give_cgroup(&cgroup, identity.uid, identity.gid)
+                .map_err(|error| no_group(&error))?;
+        }
+        context::make_folders(&mut built, machine)?;
+        if let Some(folders) = &built.private_tmp {
+            context::make_private_tmp(folders, machine)?;
+        }
         if let Some(added) = &built.added {
             descriptors.push(added.as_fd());
         }
+        // The group keeps its processes from files that setting one up takes.
+        let restricts = config.exec.sandbox.restrict_file_systems.allow.is_some();
+        let exemptions = restricts
+            .then(|| self.platform.exemptions(&cgroup))
+            .flatten();
+        if let Some(exemptions) = &exemptions {
+            built.context.exemptions = u16::try_from(descriptors.len()).ok();
+            descriptors.push(exemptions.as_fd());
+        }
+        let handed = match &built.context.sandbox {
+            Some(_) => {
+                let count = u16::try_from(descriptors.len()).unwrap_or(u16::MAX);
+                Some(hand_over(&built.context, &self.setup_helper(), count)?)
+            }
+            None => None,
+        };
+        if let Some(handed) = &handed {
+            descriptors.extend([handed.job.as_fd(), handed.said.as_fd()]);
+        }
         let launch = Launch {
-            context: &built.context,
+            context: handed
+                .as_ref()
+                .map_or(&built.context, |handed| &handed.outer),
             descriptors: &descriptors,
             cgroup: &cgroup,
             invocation,
         };
         let result = self.platform.spawn(action, &launch);
+        let dropped = built.dropped;
+        let sandbox = built.context.sandbox.as_deref();
+        let stands_for = sandbox.is_some_and(|sandbox| sandbox.namespaces.pids);
+        let result = result.map(|process| Started {
+            process,
+            heard: handed.map(|handed| handed.heard),
+            dropped,
+            stands_for,
+        });
         if is_main && !built.not_applied.is_empty() {
             let message = format!(
-                "Runs WITHOUT what these directives ask for, because they are not carried out yet: {}",
+                "These directives are not carried out and have no effect: {}",
                 built.not_applied.join(", ")
             );
             self.say(Severity::Warning, Some(unit), &message);
         }
         result
+    }
+
+    /// Writes down who is at a terminal now, where the unit wants that.
+    fn note_login(&mut self, unit: UnitId, pid: u32) {
+        let Some(config) = self.config_of(unit) else {
+            return;
+        };
+        let Some(id) = config.exec.labels.utmp_identifier.as_deref() else {
+            return;
+        };
+        let user = effective::user(&config);
+        let terminal = config.exec.terminal.path.as_ref();
+        let login = Login {
+            id,
+            mode: config.exec.labels.utmp_mode,
+            terminal: terminal.map(|path| &*path.0),
+            user: user.as_deref().unwrap_or("root"),
+            pid,
+        };
+        let now = self.now().real;
+        if let Err(error) = logins::begin(&self.options.root, &login, now) {
+            let message = format!("Cannot write the login record {id}: {error}.");
+            self.say(Severity::Warning, Some(unit), &message);
+        }
+    }
+
+    /// Writes down that a process is at no terminal any more.
+    pub(crate) fn note_logout(&mut self, unit: UnitId, pid: u32, status: ExitStatus) {
+        let Some(config) = self.config_of(unit) else {
+            return;
+        };
+        let Some(id) = config.exec.labels.utmp_identifier.as_deref() else {
+            return;
+        };
+        let now = self.now().real;
+        if let Err(error) = logins::end(&self.options.root, id, pid, status, now) {
+            let message = format!("Cannot end the login record {id}: {error}.");
+            self.say(Severity::Warning, Some(unit), &message);
+        }
     }
 
     /// Emptiness of the cgroup is looked at when it decides something: most units end with their main process.
@@ -248,8 +406,21 @@ impl Core {
             return;
         };
         let config = self.units.config(&name);
+        // One that stays up without processes has all that it was given.
+        if self
+            .engine
+            .get(unit)
+            .is_some_and(|record| record.active().is_up())
+        {
+            return;
+        }
+        self.end_surroundings(unit, &config, another_run);
+        let run = self.engine.unit(unit).invocation;
         let (host, machine) = (self.units.host(), &mut *self.machine);
-        for remark in context::remove_folders(&config, host, another_run, machine) {
+        let (paths, remarks) =
+            context::put_folders_away(&config, host, (run, another_run), machine);
+        self.remove_at_leisure(paths.into_iter());
+        for remark in remarks {
             self.say(Severity::Warning, Some(unit), &remark);
         }
     }
@@ -258,7 +429,15 @@ impl Core {
     pub(super) fn release_resources(&mut self, unit: UnitId) {
         self.control.forget_stdio(unit);
         self.activation.forget_connection(unit);
-        self.remove_run_folders(unit, false);
+        let another_run = self.is_wanted_again(unit);
+        self.remove_run_folders(unit, another_run);
+    }
+
+    /// Whether the next run of a unit that goes down is waiting: somebody asked for a restart.
+    fn is_wanted_again(&self, unit: UnitId) -> bool {
+        let job = self.engine.get(unit).and_then(|record| record.job);
+        let job = job.and_then(|job| self.engine.job(job));
+        job.is_some_and(|job| matches!(job.job_type, JobType::Start | JobType::Restart))
     }
 }
 
@@ -267,7 +446,13 @@ fn failed(step: &str, errno: i32, exit_code: u8) -> SpawnError {
         step: step.into(),
         errno,
         exit_code,
+        early: false,
     }
+}
+
+fn no_group(error: &std::io::Error) -> SpawnError {
+    let errno = error.raw_os_error().unwrap_or(libc::EIO);
+    failed(&format!("cgroup: {error}"), errno, EXIT_CGROUP)
 }
 
 fn watchdog_of(config: &UnitConfig, role: Role) -> Option<u64> {

@@ -11,15 +11,20 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use muster_cgroup::{CgroupPath, Hierarchy, Tree};
+use muster_cgroup::{
+    CgroupPath, Hierarchy, HierarchyError, Legacy, Occasion, Offer, PinnedProgram, Plan, Tree,
+    Unapplied,
+};
 use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
 use muster_engine::protocol::{Process, SpawnError};
+use muster_exec::bpf::PinnedError;
 use muster_exec::{Slot, Spawner};
 use muster_handover::{Begun, CoreLink, FromInit, ShutdownKind};
 use rustix::event::{Timespec, epoll};
 use rustix::fs::{Access, access};
 use rustix::time::{ClockId, clock_gettime};
 
+use self::cgroups::Watch;
 use super::{Launch, Platform, ProcessFacts, Ready, Token, Usage};
 use crate::core::CoreError;
 use crate::options::Options;
@@ -44,6 +49,8 @@ pub struct RealPlatform {
     /// The tree's root as the kernel names it.
     root: Box<str>,
     watched: cgroups::Watched,
+    /// The cgroup that was made last, until something is done with it.
+    fresh: Option<CgroupPath>,
     notify: OwnedFd,
     feed: OwnedFd,
     feed_end: OwnedFd,
@@ -106,6 +113,7 @@ impl RealPlatform {
             root: cgroups::kernel_root(tree.mode()),
             tree,
             watched,
+            fresh: None,
             notify,
             feed,
             feed_end,
@@ -114,6 +122,12 @@ impl RealPlatform {
         };
         platform.watch_own().map_err(open("epoll"))?;
         Ok((platform, bytes))
+    }
+
+    /// Tasks that the cgroup may have which everything runs below.
+    #[must_use]
+    pub fn task_limit(&self) -> u64 {
+        self.tree.task_limit().unwrap_or(u64::MAX)
     }
 
     fn watch_own(&mut self) -> io::Result<()> {
@@ -155,6 +169,11 @@ fn open_tree(options: &Options) -> io::Result<Tree> {
             Tree::open(&Hierarchy::sessions(), &CgroupPath::root()).map_err(io::Error::other)?
         }
     };
+    match legacy(options) {
+        Ok(Some((legacy, below))) => tree.use_legacy(&legacy, &below),
+        Ok(None) => {}
+        Err(error) => eprintln!("muster-core: {error}; controllers of cgroup v1 are not used"),
+    }
     if let Some(notice) = tree.notice() {
         eprintln!("muster-core: {notice}");
     }
@@ -167,6 +186,17 @@ fn open_tree(options: &Options) -> io::Result<Tree> {
         eprintln!("muster-core: {error}; resource controllers are not handed on");
     }
     Ok(tree)
+}
+
+/// Controllers of cgroup v1, and where the tree is in their hierarchies; `None` if the command line names a place that has no
+/// counterpart there.
+fn legacy(options: &Options) -> Result<Option<(Legacy, CgroupPath)>, HierarchyError> {
+    let below = match &options.cgroup {
+        Some(place) => Legacy::below_own(place)?,
+        None => Some(CgroupPath::root()),
+    };
+    let legacy = Legacy::detect()?;
+    Ok(below.map(|below| (legacy, below)))
 }
 
 fn micros(time: Timespec) -> u64 {
@@ -193,12 +223,13 @@ impl Platform for RealPlatform {
     }
 
     fn wait(&mut self, until: Option<Time>, ready: &mut Vec<Ready>) -> io::Result<()> {
-        let timeout = until.map(|until| {
-            let left = until.0.saturating_sub(self.clock().monotonic.0);
-            Timespec {
-                tv_sec: i64::try_from(left / 1_000_000).unwrap_or(i64::MAX),
-                tv_nsec: i64::try_from(left % 1_000_000 * 1000).unwrap_or_default(),
-            }
+        let left = until.map(|until| until.0.saturating_sub(self.clock().monotonic.0));
+        let patience = self.watched.alarms.patience();
+        let patience = patience.map(|patience| u64::try_from(patience.as_micros()).unwrap_or(0));
+        let left = patience.into_iter().chain(left).min();
+        let timeout = left.map(|left| Timespec {
+            tv_sec: i64::try_from(left / 1_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(left % 1_000_000 * 1000).unwrap_or_default(),
         });
         let mut events = Vec::with_capacity(BATCH);
         let taken = epoll::wait(
@@ -219,6 +250,13 @@ impl Platform for RealPlatform {
                 writable: flags.contains(writable),
             })
         }));
+        if patience.is_some() && !ready.iter().any(|one| one.token == Token::Cgroups) {
+            ready.push(Ready {
+                token: Token::Cgroups,
+                readable: true,
+                writable: false,
+            });
+        }
         Ok(())
     }
 
@@ -291,6 +329,10 @@ impl Platform for RealPlatform {
 
     fn adopted(&mut self) {
         let _ = self.link.adopted();
+    }
+
+    fn raise_loopback(&mut self) -> io::Result<()> {
+        muster_exec::raise_loopback()
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -373,10 +415,46 @@ impl Platform for RealPlatform {
         process::command_line(pid)
     }
 
-    fn make_cgroup(&mut self, path: &str) -> io::Result<()> {
+    fn make_cgroup(&mut self, path: &str) -> io::Result<bool> {
+        self.make_group(path)
+    }
+
+    fn has_cgroup(&self, path: &str) -> bool {
+        let folder = cgroups::path(path).ok();
+        let folder = folder.and_then(|path| self.tree.folder(&path));
+        folder.is_some_and(|folder| folder.exists())
+    }
+
+    fn offer(&self) -> Offer {
+        self.tree.offer()
+    }
+
+    fn limit(&mut self, path: &str, plan: &Plan, occasion: Occasion) -> Vec<Unapplied> {
+        self.limit_group(path, plan, occasion)
+    }
+
+    fn attach_pinned(&mut self, path: &str, wanted: &[PinnedProgram]) -> Vec<PinnedError> {
+        self.keep_pinned(path, wanted)
+    }
+
+    fn exemptions(&self, path: &str) -> Option<OwnedFd> {
+        self.exemptions_of(path)
+    }
+
+    fn give_cgroup(&mut self, path: &str, user: u32, group: u32) -> io::Result<()> {
         self.tree
-            .create(&cgroups::path(path)?)
+            .give_to(&cgroups::path(path)?, user, group)
             .map_err(io::Error::other)
+    }
+
+    fn give_pressure(&mut self, path: &str, user: u32, group: u32) -> io::Result<()> {
+        let path = cgroups::path(path)?;
+        let given = self.tree.give_pressure_to(&path, user, group);
+        given.map_err(io::Error::other)
+    }
+
+    fn pressure_folder(&self, path: &str) -> Option<PathBuf> {
+        self.tree.pressure_folder(&cgroups::path(path).ok()?)
     }
 
     fn attach(&mut self, path: &str, pids: &[u32]) -> io::Result<()> {
@@ -391,21 +469,47 @@ impl Platform for RealPlatform {
         cgroups::path(path).is_ok_and(|path| self.tree.is_populated(&path).unwrap_or(false))
     }
 
-    fn kill_cgroup(&mut self, path: &str, signal: u8) -> io::Result<bool> {
-        self.signal_all(path, signal)
+    fn kill_cgroup(&mut self, path: &str, signal: u8, spared: &[u32]) -> io::Result<bool> {
+        self.signal_all(path, signal, spared)
     }
 
     fn watch_cgroup(&mut self, path: &str) -> io::Result<()> {
         let file = self.tree.events_file(&cgroups::path(path)?);
-        self.watched.add(path, file)
+        self.watched.add(path, Watch::Emptiness, file)
     }
 
     fn unwatch_cgroup(&mut self, path: &str) {
-        self.watched.remove(path);
+        self.watched.remove(path, Watch::Emptiness);
     }
 
-    fn emptied(&mut self, changed: &mut Vec<Box<str>>) {
-        self.watched.changed(changed);
+    fn watch_memory(&mut self, path: &str) -> io::Result<()> {
+        let group = cgroups::path(path)?;
+        let file = self.tree.memory_events_file(&group);
+        if file.is_some() {
+            return self.watched.add(path, Watch::Memory, file);
+        }
+        let alarm = self.tree.memory_alarm(&group).map_err(io::Error::other)?;
+        let alarm = alarm.ok_or(io::ErrorKind::Unsupported)?;
+        let data = epoll::EventData::new_u64(Token::Cgroups.to_bits());
+        epoll::add(&self.epoll, &alarm, data, epoll::EventFlags::IN)?;
+        let killed = self.tree.oom_kills(&group).unwrap_or(0);
+        self.watched.alarms.add(path, alarm, killed);
+        Ok(())
+    }
+
+    fn unwatch_memory(&mut self, path: &str) {
+        self.watched.remove(path, Watch::Memory);
+        self.watched.alarms.remove(path);
+    }
+
+    fn changed_cgroups(&mut self, emptied: &mut Vec<Box<str>>, starved: &mut Vec<Box<str>>) {
+        self.watched.changed(emptied, starved);
+        let killed = |path: &str| {
+            let path = cgroups::path(path).ok();
+            path.and_then(|path| self.tree.oom_kills(&path))
+                .unwrap_or(0)
+        };
+        self.watched.alarms.look(killed, starved);
     }
 
     fn processes(&self, path: &str) -> Vec<(u32, String)> {
@@ -422,6 +526,10 @@ impl Platform for RealPlatform {
 
     fn is_frozen(&self, path: &str) -> bool {
         cgroups::path(path).is_ok_and(|path| self.tree.is_frozen(&path).unwrap_or(false))
+    }
+
+    fn consumed(&self, path: &str, disks: bool, network: bool) -> Usage {
+        self.consumed_by(path, disks, network)
     }
 
     fn usage(&self, path: &str) -> Usage {

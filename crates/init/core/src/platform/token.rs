@@ -27,8 +27,12 @@ pub enum Token {
     ClockChange,
     /// The watcher of bus names said something.
     BusWatch,
+    /// The socket for those who ask for dynamic users, or one of its clients.
+    Users,
     /// A generator ended.
     Generator(u32),
+    /// The helper that sets this process up said something, or became it.
+    Report(u32),
     /// A listening socket of a unit, by its place among the unit's.
     Listen(UnitId, u8),
 }
@@ -54,6 +58,8 @@ impl Token {
             Self::BusWatch => of(12, 0, 0),
             Self::Generator(number) => of(13, number, 0),
             Self::Listen(unit, index) => of(14, unit.0, index.into()),
+            Self::Report(pid) => of(15, pid, 0),
+            Self::Users => of(16, 0, 0),
         }
     }
 
@@ -76,6 +82,8 @@ impl Token {
             12 => Self::BusWatch,
             13 => Self::Generator(high),
             14 => Self::Listen(UnitId(high), low),
+            15 => Self::Report(high),
+            16 => Self::Users,
             _ => return None,
         })
     }
@@ -100,8 +108,10 @@ mod tests {
             Token::Devices,
             Token::ClockChange,
             Token::BusWatch,
+            Token::Users,
             Token::Generator(7),
             Token::Listen(unit, 255),
+            Token::Report(4_194_304),
         ];
         for token in all {
             assert_eq!(Token::from_bits(token.to_bits()), Some(token));

@@ -41,6 +41,27 @@ fn mounts_follow_the_kernels_table() {
     rig.ok(&["stop", "run-other.mount"]);
 }
 
+#[test]
+fn mounts_of_musters_own_get_units_only_if_somebody_asks() {
+    muster_lab::require!(Root);
+    let rig = Rig::boot(|b| b);
+    for place in ["/run/muster/root", "/run/later"] {
+        assert!(rig.run(["mkdir", place]).unwrap().status.success());
+        let mount = ["mount", "-t", "tmpfs", "other", place];
+        assert!(rig.run(mount).unwrap().status.success());
+    }
+    rig.wait_for_property("run-later.mount", "ActiveState", "active");
+    let listed = rig.ok(&["list-units", "--all"]);
+    assert!(listed.contains("run-later.mount"), "{listed}");
+    assert!(!listed.contains("run-muster-root.mount"), "{listed}");
+    // A unit that somebody asks for knows that there is nothing to do.
+    rig.ok(&["start", "run-muster-root.mount"]);
+    let state = rig.property("run-muster-root.mount", "ActiveState");
+    assert_eq!(state, "active");
+    let mounted = rig.read("/proc/1/mountinfo").unwrap();
+    assert_eq!(mounted.matches(" /run/muster/root ").count(), 1);
+}
+
 /// Ten thousand mounts at once, as seen by the whole manager.
 #[test]
 fn a_storm_of_mounts_does_not_keep_the_manager_busy() {

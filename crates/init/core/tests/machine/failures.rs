@@ -42,7 +42,7 @@ const FAILURES: &[Failure] = &[
         ask: StartFails,
         result: "exit-code",
         status: "203/EXEC",
-        why: "the step 'exec' failed (status 203)",
+        why: "the step 'exec' failed (status 203): ",
     },
     Failure {
         name: "no-user",
@@ -66,7 +66,7 @@ const FAILURES: &[Failure] = &[
         ask: StartFails,
         result: "exit-code",
         status: "200/CHDIR",
-        why: "the step 'chdir' failed (status 200)",
+        why: "the step 'chdir' failed (status 200): cannot enter the working directory /no/such/folder: No such file",
     },
     Failure {
         name: "no-output",
@@ -77,12 +77,28 @@ const FAILURES: &[Failure] = &[
         why: "the step 'stdout' failed (status 209)",
     },
     Failure {
+        name: "no-source",
+        text: "[Service]\nExecStart=/bin/true\nType=oneshot\nBindPaths=/no/such/folder:/mnt\n",
+        ask: StartFails,
+        result: "exit-code",
+        status: "226/NAMESPACE",
+        why: "the step 'namespace' failed (status 226): BindPaths: /no/such/folder does not exist",
+    },
+    Failure {
+        name: "forbidden-call",
+        text: "[Service]\nExecStart=/bin/sh -c 'kill -TERM $$$$'\nType=oneshot\nSystemCallFilter=~kill\nLimitCORE=0\n",
+        ask: StartFails,
+        result: "signal",
+        status: "signal=SYS",
+        why: "SystemCallErrorNumber=EPERM",
+    },
+    Failure {
         name: "no-environment",
         text: "[Service]\nExecStart=/bin/true\nType=oneshot\nEnvironmentFile=/no/such/file\n",
         ask: StartFails,
-        result: "exit-code",
+        result: "resources",
         status: "/no/such/file",
-        why: "ExecStart=/bin/true could not be set up",
+        why: "cannot read the environment file /no/such/file",
     },
     Failure {
         name: "pre-fails",

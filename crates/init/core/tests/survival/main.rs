@@ -122,6 +122,8 @@ fn quiet_deaths() {
 
 fn outcome(world: &Rc<RefCell<World>>) -> (Vec<String>, Vec<String>) {
     let world = world.borrow();
+    assert_eq!(world.unlimited, [""; 0], "everybody had limits");
+    assert!(!world.outer_limits_lifted, "whoever made ours may limit it");
     let mut started = world.started.clone();
     started.sort();
     let running = world.running.values();
@@ -253,4 +255,131 @@ fn a_lost_state_touches_nobody() {
     world.borrow_mut().record = Some(b"nonsense".to_vec());
     live(&world, &options);
     assert_eq!(outcome(&world), before);
+}
+
+/// A service that says which devices it may use does not run without that being so, unless it says that it may.
+#[test]
+fn a_filter_of_devices_that_cannot_be_had_keeps_its_service_down() {
+    for (lines, starts) in [
+        ("DevicePolicy=closed", false),
+        ("DeviceAllow=/dev/null rw", false),
+        ("DevicePolicy=closed\nSandboxBestEffort=yes", true),
+        ("PrivateDevices=yes", true),
+        ("", true),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path());
+        let unit =
+            format!("[Unit]\nDefaultDependencies=no\n[Service]\n{lines}\nExecStart=/bin/daemon\n");
+        let target = "[Unit]\nDefaultDependencies=no\nWants=x.service\n";
+        let units = folder.path().join("units");
+        std::fs::write(units.join("default.target"), target).unwrap();
+        std::fs::write(units.join("x.service"), unit).unwrap();
+        for refuses in [None, Some("DevicePolicy")] {
+            let world = Rc::new(RefCell::new(World::default()));
+            world.borrow_mut().refuses = refuses;
+            live(&world, &options);
+            let started = world.borrow().started.len();
+            let expected = usize::from(starts || refuses.is_none());
+            assert_eq!(started, expected, "{lines} where {refuses:?} is refused");
+        }
+    }
+}
+
+/// What a unit's settings say about the end of the machine goes with it, whether that comes at once or in order.
+#[test]
+fn a_unit_says_what_goes_with_the_end_of_the_machine() {
+    for (settings, program, expected) in [
+        (
+            "FailureAction=exit-force\nFailureActionExitStatus=7\nSuccessActionExitStatus=9",
+            "false",
+            "exit 7",
+        ),
+        ("FailureAction=exit-force", "false", "exit 1"),
+        (
+            "FailureAction=exit\nFailureActionExitStatus=7",
+            "false",
+            "exit 7",
+        ),
+        (
+            "SuccessAction=exit\nFailureActionExitStatus=7\nSuccessActionExitStatus=9",
+            "true",
+            "exit 9",
+        ),
+        ("SuccessAction=exit-force", "true", "exit 0"),
+        (
+            "FailureAction=reboot-force\nRebootArgument=again",
+            "false",
+            "reboot again",
+        ),
+        (
+            "FailureAction=reboot\nRebootArgument=again",
+            "false",
+            "reboot again",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path());
+        write_the_end(&folder.path().join("units"), settings, program);
+        let world = Rc::new(RefCell::new(World::default()));
+        live(&world, &options);
+        assert_eq!(world.borrow().ending, expected, "{settings}");
+    }
+}
+
+/// The same by whichever manager lives to see the end.
+#[test]
+fn what_goes_with_the_end_of_the_machine_outlives_the_manager() {
+    quiet_deaths();
+    for (settings, expected) in [
+        ("FailureAction=exit\nFailureActionExitStatus=7", "exit 7"),
+        ("FailureAction=reboot\nRebootArgument=again", "reboot again"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path());
+        write_the_end(&folder.path().join("units"), settings, "false");
+        let untouched = Rc::new(RefCell::new(World::default()));
+        live(&untouched, &options);
+        let moments = untouched.borrow().calls();
+        for moment in 1..=moments {
+            let world = Rc::new(RefCell::new(World::default()));
+            world.borrow_mut().dies_at = Some(moment);
+            live(&world, &options);
+            let ending = &world.borrow().ending;
+            assert_eq!(ending, expected, "death at call {moment} of {moments}");
+            let started = &world.borrow().started;
+            let words = started.iter().filter(|it| it.contains("words.service"));
+            assert_eq!(words.count(), 1, "in order, with {started:?}");
+        }
+    }
+}
+
+/// Units of a machine that ends with the service `last`.
+fn write_the_end(units: &Path, settings: &str, program: &str) {
+    let end = |action: &str| {
+        format!(
+            "[Unit]\nDefaultDependencies=no\nSuccessAction={action}\nRequires=words.service\nAfter=words.service\n[Service]\nType=oneshot\n"
+        )
+    };
+    let needs = "[Unit]\nDefaultDependencies=no\nRequires=";
+    for (name, text) in [
+        ("default.target", format!("{needs}last.service\n")),
+        ("exit.target", format!("{needs}end.service\n")),
+        ("end.service", end("exit-force")),
+        ("reboot.target", format!("{needs}again.service\n")),
+        ("again.service", end("reboot-force")),
+        (
+            "words.service",
+            "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/true\n"
+                .to_owned(),
+        ),
+        (
+            "last.service",
+            format!(
+                "[Unit]\nDefaultDependencies=no\n{settings}\n[Service]\nType=oneshot\nExecStart=/bin/{program}\n"
+            ),
+        ),
+    ] {
+        std::fs::write(units.join(name), text).unwrap();
+    }
 }

@@ -10,6 +10,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use muster_cgroup::{Controllers, Mode, Occasion, Offer, Plan, Subsystems, Unapplied};
 use muster_core::platform::{Launch, Platform, ProcessFacts, Ready, Token, Usage};
 use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
 use muster_engine::protocol::{Process, SpawnError};
@@ -34,6 +35,14 @@ pub(crate) struct World {
     slot: (u64, u32),
     pub(crate) kept: BTreeMap<String, ()>,
     pub(crate) running: BTreeMap<u32, Proc>,
+    /// Cgroups, and whether they were given their limits.
+    groups: BTreeMap<String, bool>,
+    /// Processes that were started in a group that had not been given its limits.
+    pub(crate) unlimited: Vec<String>,
+    /// The group that the manager was given itself got the defaults of everything that nobody asked for.
+    pub(crate) outer_limits_lifted: bool,
+    /// A setting whose programs the kernel refuses.
+    pub(crate) refuses: Option<&'static str>,
     /// Every process that ever was started, by its program.
     pub(crate) started: Vec<String>,
     /// Reaped and not acknowledged.
@@ -57,6 +66,8 @@ pub(crate) struct World {
     asked: bool,
     /// The manager has handed the machine over to be ended.
     pub(crate) ended: bool,
+    /// How it is to be ended.
+    pub(crate) ending: String,
 }
 
 impl World {
@@ -108,13 +119,17 @@ impl World {
 
     /// Whoever is to end by itself ends, one at a time.
     fn pass(&mut self) -> bool {
-        let done = self
-            .running
-            .iter()
-            .find(|(_, process)| process.program == "/bin/true")
-            .map(|(pid, _)| *pid);
-        if let Some(pid) = done {
-            self.end(pid, 0);
+        let done = self.running.iter().find_map(|(pid, process)| {
+            // As the kernel tells how a process ended.
+            let status = match &*process.program {
+                "/bin/true" => 0,
+                "/bin/false" => 1 << 8,
+                _ => return None,
+            };
+            Some((*pid, status))
+        });
+        if let Some((pid, status)) = done {
+            self.end(pid, status);
         }
         done.is_some()
     }
@@ -260,6 +275,10 @@ impl Platform for Sim {
         self.with(|world| world.adopted = true);
     }
 
+    fn raise_loopback(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         self.with(|_| Ok(()))
     }
@@ -268,9 +287,14 @@ impl Platform for Sim {
         Ok(())
     }
 
-    fn shutdown(&mut self, _: ShutdownKind<'_>) -> io::Result<()> {
+    fn shutdown(&mut self, how: ShutdownKind<'_>) -> io::Result<()> {
         self.with(|world| {
             world.ended = true;
+            world.ending = match how {
+                ShutdownKind::Exit { code } => format!("exit {code}"),
+                ShutdownKind::Reboot { argument } => format!("reboot {argument}"),
+                other => format!("{other:?}"),
+            };
             Ok(())
         })
     }
@@ -305,6 +329,9 @@ impl Platform for Sim {
             let pid = world.last_pid;
             world.slot = (action.0, pid);
             world.started.push(format!("{cgroup} {program}"));
+            if world.groups.get(cgroup) != Some(&true) {
+                world.unlimited.push(format!("{cgroup} {program}"));
+            }
             world.running.insert(
                 pid,
                 Proc {
@@ -358,8 +385,13 @@ impl Platform for Sim {
         String::new()
     }
 
-    fn make_cgroup(&mut self, _: &str) -> io::Result<()> {
-        self.with(|_| Ok(()))
+    fn make_cgroup(&mut self, path: &str) -> io::Result<bool> {
+        self.with(|world| {
+            // The one above all others was there before the manager.
+            let is_new = !path.is_empty() && !world.groups.contains_key(path);
+            world.groups.entry(path.to_owned()).or_insert(false);
+            Ok(is_new)
+        })
     }
 
     fn attach(&mut self, _: &str, _: &[u32]) -> io::Result<()> {
@@ -368,7 +400,12 @@ impl Platform for Sim {
 
     fn remove_cgroup(&mut self, path: &str) -> bool {
         let populated = self.is_populated(path);
-        self.with(|_| !populated)
+        self.with(|world| {
+            if !populated {
+                world.groups.remove(path);
+            }
+            !populated
+        })
     }
 
     fn is_populated(&self, path: &str) -> bool {
@@ -376,7 +413,7 @@ impl Platform for Sim {
         world.running.values().any(|one| one.cgroup == path)
     }
 
-    fn kill_cgroup(&mut self, path: &str, signal: u8) -> io::Result<bool> {
+    fn kill_cgroup(&mut self, path: &str, signal: u8, _: &[u32]) -> io::Result<bool> {
         self.with(|world| {
             let members: Vec<u32> = world
                 .running
@@ -397,7 +434,49 @@ impl Platform for Sim {
 
     fn unwatch_cgroup(&mut self, _: &str) {}
 
-    fn emptied(&mut self, _: &mut Vec<Box<str>>) {}
+    fn watch_memory(&mut self, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn unwatch_memory(&mut self, _: &str) {}
+
+    fn changed_cgroups(&mut self, _: &mut Vec<Box<str>>, _: &mut Vec<Box<str>>) {}
+
+    fn has_cgroup(&self, path: &str) -> bool {
+        self.0.borrow().groups.contains_key(path)
+    }
+
+    fn offer(&self) -> Offer {
+        Offer {
+            mode: Mode::Hybrid,
+            controllers: Controllers::NONE,
+            legacy: Subsystems::NONE,
+        }
+    }
+
+    fn limit(&mut self, path: &str, plan: &Plan, occasion: Occasion) -> Vec<Unapplied> {
+        self.with(|world| {
+            world.outer_limits_lifted |= path.is_empty() && occasion == Occasion::Change;
+            if let Some(is_limited) = world.groups.get_mut(path) {
+                *is_limited = true;
+            }
+            let programs = plan.programs.iter().map(|program| program.setting);
+            let refused = programs.filter(|setting| world.refuses == Some(setting));
+            let refused = refused.map(|setting| Unapplied {
+                setting,
+                reason: "the kernel refuses it".to_owned(),
+            });
+            refused.collect()
+        })
+    }
+
+    fn give_cgroup(&mut self, _: &str, _: u32, _: u32) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn pressure_folder(&self, _: &str) -> Option<PathBuf> {
+        None
+    }
 
     fn processes(&self, _: &str) -> Vec<(u32, String)> {
         Vec::new()
@@ -418,6 +497,10 @@ impl Platform for Sim {
 
     fn is_frozen(&self, _: &str) -> bool {
         false
+    }
+
+    fn consumed(&self, _: &str, _: bool, _: bool) -> Usage {
+        Usage::default()
     }
 
     fn usage(&self, _: &str) -> Usage {

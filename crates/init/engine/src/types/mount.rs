@@ -113,7 +113,7 @@ impl Mount {
                 self.reload_failed = false;
                 self.run(Remounting, ExecKind::Remount, spec, tools);
             }
-            (Input::Spawned { process, .. }, state) => {
+            (Input::Spawned { process, .. } | Input::Delegated { process, .. }, state) => {
                 if self.control.spawned(process, tools)
                     && let Some(force) = force_of(state)
                 {

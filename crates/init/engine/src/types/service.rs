@@ -100,6 +100,9 @@ pub struct Service {
     /// The process that the service stands for.
     #[serde(skip_serializing_if = "is_default")]
     pub main: Option<Process>,
+    /// The main process is still a helper's that sets it up.
+    #[serde(skip_serializing_if = "is_default")]
+    pub setting_up: bool,
     /// How the last main process ended.
     #[serde(skip_serializing_if = "is_default")]
     pub main_exit: Option<ExitStatus>,
@@ -273,6 +276,8 @@ impl Service {
             Input::RestartRefused => act.refuse_restart(),
             Input::ResetFailed => act.reset_failed(),
             Input::Spawned { role, process } => act.spawned(role, process),
+            Input::Delegated { role, process, .. } => act.delegated(role, process),
+            Input::Executed { pid, .. } => act.executed(pid),
             Input::SpawnFailed { role, error } => act.spawn_failed(role, &error),
             Input::Exited { pid, status } => act.exited(pid, status),
             Input::Found { main } => act.found(main),

@@ -134,7 +134,9 @@ impl Socket {
         match (input, state) {
             (Input::Start { .. }, Dead | Failed) => act.start(),
             (Input::Stop, _) => act.stop(),
-            (Input::Spawned { process, .. }, _) => act.spawned(process),
+            (Input::Spawned { process, .. } | Input::Delegated { process, .. }, _) => {
+                act.spawned(process)
+            }
             (Input::SpawnFailed { error, .. }, _) => act.spawn_failed(&error),
             (Input::Exited { pid, status }, _) => act.exited(pid, status),
             (Input::SocketsOpened { error }, StartChown) => match error {

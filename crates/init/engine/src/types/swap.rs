@@ -103,7 +103,7 @@ impl Swap {
                 self.enter_signal(DeactivatingSigterm, spec, tools);
             }
             (Input::Stop, Active) => self.run(Deactivating, ExecKind::Unmount, spec, tools),
-            (Input::Spawned { process, .. }, state) => {
+            (Input::Spawned { process, .. } | Input::Delegated { process, .. }, state) => {
                 if self.control.spawned(process, tools)
                     && let Some(force) = force_of(state)
                 {

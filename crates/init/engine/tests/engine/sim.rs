@@ -380,6 +380,7 @@ impl Sim {
                         step: "exec".into(),
                         errno: 2,
                         exit_code: 203,
+                        early: false,
                     };
                     let input = Input::SpawnFailed { role: *role, error };
                     return self.replies.push(What::Unit { unit, input });

@@ -149,6 +149,28 @@ fn files_are_opened_as_asked() {
     assert_eq!(flags & libc::O_NONBLOCK, 0, "{text}");
 }
 
+/// Whatever the mask of the caller.
+#[test]
+fn files_that_are_made_have_the_mode_that_is_asked_for() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    for mode in [0o600, 0o640, 0o666] {
+        let path = folder.path().join(format!("{mode:o}"));
+        let context = ExecContext {
+            stdout: Stream::File {
+                path: path.to_str().unwrap().into(),
+                access: FileAccess::Append,
+            },
+            stream_mode: mode,
+            ..shell("echo hello")
+        };
+        let spawned = spawn(&context, &[], &Launch::default()).unwrap();
+        assert_eq!(wait(spawned.pid).exit_status(), Some(0));
+        let made = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(made & 0o7777, u32::from(mode));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 

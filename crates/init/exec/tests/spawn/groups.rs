@@ -4,7 +4,10 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use muster_cgroup::{CgroupPath, Hierarchy, Mode as TreeMode, SpawnTarget, Tree};
+use muster_cgroup::{
+    Amount, CgroupPath, CpuQuota, Hierarchy, Legacy, Mode as TreeMode, Occasion, Plan, Resources,
+    SpawnTarget, Tree,
+};
 use muster_exec::{ExecContext, Launch, Mode};
 
 use crate::rig::{output, program, shell, spawn, wait};
@@ -19,7 +22,10 @@ impl Rig {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("muster-exec-{}-{number}", std::process::id());
         let place = CgroupPath::parse(&name).unwrap();
-        let tree = Tree::open(&Hierarchy::detect().unwrap(), &place).ok();
+        let mut tree = Tree::open(&Hierarchy::detect().unwrap(), &place).ok();
+        if let Some(tree) = &mut tree {
+            tree.use_legacy(&Legacy::detect().unwrap(), &place);
+        }
         let tree = tree.filter(|tree| tree.mode() != TreeMode::Sessions);
         if tree.is_none() {
             println!("{test}: skipped, no cgroups can be made");
@@ -128,6 +134,52 @@ fn a_process_is_in_its_group_before_it_runs() {
             "{target:?}: {text}"
         );
         assert_eq!(wait(spawned.pid).exit_status(), Some(0));
+    }
+    wait_empty(&rig.tree);
+}
+
+/// Limits that take groups of cgroup v1 hold for the first program that is executed, however it is started.
+#[test]
+fn a_process_is_in_its_groups_of_the_first_version_before_it_runs() {
+    let test = "a_process_is_in_its_groups_of_the_first_version_before_it_runs";
+    let Some(rig) = Rig::new(test) else {
+        return;
+    };
+    let resources = Resources {
+        cpu_quota: Some(CpuQuota {
+            per_second: Some(500_000),
+            period: None,
+        }),
+        tasks_max: Some(Amount::Exactly(30)),
+        ..Resources::default()
+    };
+    let plan = Plan::new(&resources, rig.tree.offer(), Occasion::New);
+    let refused = rig.tree.limit(&unit(), &plan, Occasion::New).unwrap();
+    assert_eq!(refused, []);
+    let joins = rig.tree.joins(&unit()).unwrap();
+    if joins.is_empty() {
+        println!("{test}: this machine has no such controllers, and so nothing to join");
+        assert!(plan.legacy.is_empty());
+    }
+    for mode in [Mode::Suspended, Mode::Detached] {
+        let target = rig.tree.target(&unit()).unwrap();
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let launch = Launch {
+            cgroup: Some(&target),
+            joins: &joins,
+            mode,
+            ..Launch::default()
+        };
+        let context = shell("cat /proc/self/cgroup; ls -l /proc/self/fd | grep -c cgroup.procs");
+        let spawned = spawn(&context, &[writer.as_fd()], &launch).unwrap();
+        drop(writer);
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
+        let inside = text.lines().filter(|line| line.ends_with("/x.service"));
+        // In that of the tree too; and nothing of it is left open.
+        assert_eq!(inside.count(), joins.len() + 1, "{mode:?}: {text}");
+        assert_eq!(text.lines().last(), Some("0"), "{mode:?}: {text}");
+        wait(spawned.pid);
     }
     wait_empty(&rig.tree);
 }

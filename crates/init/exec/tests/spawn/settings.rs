@@ -1,9 +1,10 @@
 //! What a process finds of the settings it was given.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use muster_exec::{
-    ExecContext, Identity, IoPriority, Limit, Scheduler, Stream, TakeControl, Terminal,
+    ExecContext, Identity, IoPriority, Keyring, Limit, Scheduler, Stream, TakeControl, Terminal,
     WorkingDirectory,
 };
 
@@ -284,4 +285,54 @@ fn a_context_survives_being_stored() {
     assert_eq!(read, context);
     let least: ExecContext = serde_json::from_str("{}").unwrap();
     assert_eq!(least, ExecContext::default());
+}
+
+#[test]
+fn a_keyring_is_the_users_own_and_another_in_each_process() {
+    const NAME: &str = "a_keyring_is_the_users_own_and_another_in_each_process";
+    if !is_root(NAME) {
+        return;
+    }
+    let keys = |keyring, uid| {
+        with("grep keyring /proc/keys || true", |context| {
+            context.keyring = keyring;
+            context.identity = Some(Identity {
+                uid,
+                gid: uid,
+                groups: Vec::new(),
+            });
+        })
+    };
+    let own = keys(Keyring::Private, 4711);
+    if own.is_empty() {
+        println!("{NAME}: skipped, this kernel has no keyrings");
+        return;
+    }
+    assert!(own.contains("_ses"), "{own}");
+    assert!(own.lines().all(|line| line.contains(" 4711 ")), "{own}");
+    let shared = keys(Keyring::Shared, 4711);
+    assert!(shared.contains("_uid.4711"), "{shared}");
+    // Serial numbers of sessions that are this user's, and nobody else's on this machine.
+    let sessions = || {
+        let text = keys(Keyring::Private, 4713);
+        let lines = text.lines().filter(|line| line.contains(" _ses"));
+        let numbers = lines.filter_map(|line| line.split(' ').next());
+        BTreeSet::from_iter(numbers.map(str::to_owned))
+    };
+    let (one, two) = (sessions(), sessions());
+    assert!(!one.is_empty());
+    assert!(
+        !two.is_subset(&one),
+        "each process has its own: {one:?} {two:?}"
+    );
+    let text = with("cat /proc/self/status", |context| {
+        context.keyring = Keyring::Private;
+        context.identity = Some(Identity {
+            uid: 4711,
+            gid: 4712,
+            groups: Vec::new(),
+        });
+    });
+    assert!(text.contains("Uid:\t4711\t4711\t4711\t4711"), "{text}");
+    assert!(text.contains("Gid:\t4712\t4712\t4712\t4712"), "{text}");
 }

@@ -20,6 +20,8 @@ fn parse_export(mut bytes: &[u8]) -> Vec<Whole> {
         bytes = rest;
         if line.is_empty() {
             entries.push(std::mem::take(&mut entry));
+        } else if line.starts_with(b"__SEQNUM") {
+            // Of newer readers only; it is part of the cursor, which all have.
         } else if line.contains(&b'=') {
             entry.insert(line.to_vec());
         } else {

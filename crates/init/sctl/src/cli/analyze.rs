@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{Calendar, Format, Times, Verify};
+use super::{Calendar, Format, Security, Times, Verify};
 
 /// `analyze`
 #[derive(Debug, Clone, Args)]
@@ -66,6 +66,8 @@ pub(crate) enum AnalyzeVerb {
     Dot(Dot),
     /// Check unit files for mistakes
     Verify(Verify),
+    /// What services can do, and how much of it a break-in would expose
+    Security(Security),
     /// Explain calendar expressions
     Calendar(Calendar),
     /// Explain time spans

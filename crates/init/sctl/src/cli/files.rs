@@ -190,6 +190,57 @@ pub(crate) struct Verify {
     pub(crate) units: Vec<String>,
 }
 
+/// JSON in the words of `systemd-analyze`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Json {
+    /// In one line.
+    Short,
+    /// In many lines.
+    Pretty,
+    /// None.
+    Off,
+}
+
+/// What services can do.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Security {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// How to print the answer.
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: Format,
+    /// The same as --output, in the words of systemd-analyze.
+    #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "short")]
+    json: Option<Json>,
+    /// Fail if a service is exposed more than this, from 0 to 100.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(0..=100))]
+    threshold: Option<u8>,
+    /// Whether files are read rather than the manager asked; they always are.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true)]
+    offline: Option<String>,
+    /// Services, or files of services; all services in a table if there is none.
+    #[arg(value_name = "UNIT|FILE")]
+    pub(crate) units: Vec<String>,
+}
+
+impl Security {
+    /// How the answer is printed.
+    pub(crate) fn format(&self) -> Format {
+        match self.json {
+            Some(Json::Short) => Format::Json,
+            Some(Json::Pretty) => Format::JsonPretty,
+            Some(Json::Off) => Format::Short,
+            None => self.output,
+        }
+    }
+
+    /// Whether one of these exposures, in tenths, is too much.
+    pub(crate) fn is_exceeded_by(&self, mut exposures: impl Iterator<Item = u8>) -> bool {
+        let threshold = self.threshold;
+        threshold.is_some_and(|threshold| exposures.any(|exposure| exposure > threshold))
+    }
+}
+
 /// Calendar expressions.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Calendar {
@@ -280,6 +331,8 @@ pub(crate) enum FileVerb {
     ListDependencies(ListDependencies),
     /// Check unit files for mistakes
     Verify(Verify),
+    /// What services can do, and how much of it a break-in would expose
+    Security(Security),
     /// Explain calendar expressions, and when they elapse next
     Calendar(Calendar),
     /// Explain time spans such as "1h 30min"

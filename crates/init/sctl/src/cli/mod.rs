@@ -19,7 +19,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use analyze::{Analyze, AnalyzeVerb, CriticalChain, Dot};
 pub(crate) use files::{
     AddDependency, Calendar, Change, ChangeUnits, Escape, FileVerb, LinkFiles, ListDependencies,
-    ListUnitFiles, Mode, Preset, PresetAll, RecursiveErrors, SetDefault, Times, Verify,
+    ListUnitFiles, Mode, Preset, PresetAll, RecursiveErrors, Security, SetDefault, Times, Verify,
 };
 pub(crate) use jobs::{JobOptions, JobUnits, JobVerb};
 pub(crate) use logs::{LogFormat, Logs};

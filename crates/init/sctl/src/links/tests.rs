@@ -51,6 +51,33 @@ fn only_links_are_replaced_and_only_on_request() {
     assert_eq!(fs::read_to_string(&place).unwrap(), "precious");
 }
 
+/// The folder comes and goes with its last link, thousands of times: sometimes between two steps of whoever makes it.
+#[test]
+fn a_folder_that_comes_and_goes_is_made_again() {
+    let root = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let root = root.path();
+            scope.spawn(move || {
+                let path = format!("/etc/x.wants/{n}");
+                for _ in 0..3000 {
+                    apply(root, &[link(&path, "/a")]).unwrap();
+                    apply(root, &[remove(&path)]).unwrap();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_file_in_a_folders_place_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("etc")).unwrap();
+    fs::write(root.path().join("etc/x.wants"), "precious").unwrap();
+    let error = apply(root.path(), &[link("/etc/x.wants/a", "/a")]).unwrap_err();
+    assert!(error.to_string().contains("create folder"), "{error}");
+}
+
 #[test]
 fn empty_folders_go_with_their_last_link() {
     let root = tempfile::tempdir().unwrap();

@@ -310,6 +310,14 @@ impl Sheet<'_> {
     }
 
     fn resources(&mut self, status: &UnitStatus) {
+        if let (Some(received), Some(sent)) = (status.network_in, status.network_out) {
+            let value = format!("{} in, {} out", bytes(received), bytes(sent));
+            self.field("IP", &value);
+        }
+        if let (Some(read), Some(written)) = (status.disk_read, status.disk_written) {
+            let value = format!("{} read, {} written", bytes(read), bytes(written));
+            self.field("IO", &value);
+        }
         if let Some(tasks) = status.tasks {
             let limit = status
                 .tasks_max
@@ -317,7 +325,18 @@ impl Sheet<'_> {
             self.field("Tasks", &format!("{tasks}{limit}"));
         }
         if let Some(memory) = status.memory {
-            self.field("Memory", &bytes(memory));
+            let more = [("max", status.memory_max), ("peak", status.memory_peak)];
+            let more: Vec<String> = more
+                .iter()
+                .filter_map(|(name, amount)| Some(format!("{name}: {}", bytes((*amount)?))))
+                .collect();
+            let mut value = bytes(memory);
+            if !more.is_empty() {
+                value.push_str(&format!(" ({})", more.join(" ")));
+            }
+            self.field("Memory", &value);
+        } else if let Some(peak) = status.memory_peak {
+            self.field("Mem peak", &bytes(peak));
         }
         if let Some(cpu) = status.cpu {
             self.field("CPU", &span(cpu));
@@ -353,6 +372,15 @@ impl Sheet<'_> {
     }
 
     fn remarks(&mut self, status: &UnitStatus) {
+        if !status.setup_failure.is_empty() {
+            let value = format!("failed at {}", status.setup_failure);
+            self.field("Setup", &self.style.paint("1;31", &value));
+        }
+        self.list("Dropped", &status.dropped);
+        if !status.limits_reached.is_empty() {
+            let value = status.limits_reached.join(", ");
+            self.field("Reached", &self.style.paint("1;33", &value));
+        }
         if !status.not_applied.is_empty() {
             let value = status.not_applied.join(", ");
             self.field("Not applied", &self.style.paint("1;33", &value));

@@ -3,8 +3,8 @@
 use thiserror::Error;
 
 use super::{
-    analyze, cat, dependencies, edit, escape, install, list, logs, machine, manage, run, show,
-    time, tools, verify,
+    analyze, cat, dependencies, edit, escape, install, list, logs, machine, manage, run, security,
+    show, time, tools, verify,
 };
 use crate::console::{Exit, OutputClosed};
 use crate::manager::ManagerError;
@@ -99,6 +99,9 @@ pub(crate) enum VerbError {
     /// Checks.
     #[error(transparent)]
     Verify(#[from] verify::VerifyError),
+    /// What services can do.
+    #[error(transparent)]
+    Security(#[from] security::SecurityError),
     /// Calendar expressions and the like.
     #[error(transparent)]
     Time(#[from] time::TimeError),

@@ -17,6 +17,7 @@ mod logs;
 mod machine;
 mod manage;
 mod run;
+mod security;
 mod show;
 mod status;
 mod time;
@@ -118,6 +119,7 @@ fn file(verb: &FileVerb, manager: &mut Manager, console: &mut Console) -> Result
         FileVerb::Cat(arguments) => cat::cat(arguments, manager, console),
         FileVerb::ListDependencies(arguments) => dependencies::list(arguments, console),
         FileVerb::Verify(arguments) => verify::verify(arguments, console),
+        FileVerb::Security(arguments) => security::security(arguments, manager, console),
         FileVerb::Calendar(arguments) => time::calendar(arguments, console),
         FileVerb::Timespan(arguments) => time::timespan(arguments, console),
         FileVerb::Timestamp(arguments) => time::timestamp(arguments, console),

@@ -23,7 +23,7 @@ use crate::system::System;
 use start::Rehearsal;
 
 /// The instance that stands for all instances of a template.
-const INSTANCE: &str = "test-instance";
+pub(super) const INSTANCE: &str = "test-instance";
 
 /// Where programs without a path are looked for.
 const PROGRAM_FOLDERS: [&str; 6] = [
@@ -105,7 +105,10 @@ pub(super) fn check(
 }
 
 /// The units that words on the command line mean, and folders to find them in first.
-fn named(texts: &[String], system: &System) -> Result<(Vec<UnitName>, Vec<String>), VerifyError> {
+pub(super) fn named(
+    texts: &[String],
+    system: &System,
+) -> Result<(Vec<UnitName>, Vec<String>), VerifyError> {
     let (mut names, mut folders) = (Vec::new(), Vec::new());
     for text in texts {
         let file = text.rsplit('/').next().unwrap_or_default();

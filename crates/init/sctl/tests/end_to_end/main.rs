@@ -6,6 +6,7 @@ mod common;
 mod corpus;
 mod logs;
 mod random;
+mod security;
 mod side_by_side;
 mod verbs;
 mod verify;

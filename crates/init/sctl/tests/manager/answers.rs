@@ -227,3 +227,34 @@ fn completions_and_manual_pages_are_there_for_every_verb() {
     assert_eq!(code, 0);
     assert!(stdout.contains(".SH NAME"));
 }
+
+/// What the files say is assessed here; what the machine could not give is asked for.
+#[test]
+fn security_says_what_could_not_be_had_here() {
+    let fake = Fake::new(|call: &mut Seen| {
+        let unit = call.parameters["unit"].clone();
+        Answer::Replies(vec![json!({
+            "row": {"name": unit},
+            "dropped": ["PrivateUsers: not permitted"],
+            "not_applied": ["RestrictFileSystems"],
+            "setup_failure": "NAMESPACE: no such file",
+        })])
+    });
+    let file = fake.folder().join("a.service");
+    std::fs::write(&file, "[Service]\nExecStart=/bin/true\nPrivateUsers=yes\n").unwrap();
+    let file = file.to_str().unwrap();
+    let (code, stdout, stderr) = fake.sctl(&["security", file]);
+    assert_eq!(code, 0, "{stderr}");
+    let end = "Asked for, but could not be had here:\n  PrivateUsers: not permitted\n\
+               Asked for, but not carried out:\n  RestrictFileSystems\n\
+               Could not be set up, so it was not started:\n  NAMESPACE: no such file\n";
+    assert!(stdout.ends_with(end), "{stdout}");
+    let (_, stdout, _) = fake.sctl(&["security", "-o", "json", file]);
+    let value: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        value[0]["lacking"]["dropped"][0],
+        "PrivateUsers: not permitted"
+    );
+    let (code, stdout, stderr) = fake.sctl(&["-H", "elsewhere", "security", file]);
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+}

@@ -234,6 +234,8 @@ pub struct ExecContext {
     pub ignore_sigpipe: bool,
     /// A user that exists while the service runs.
     pub dynamic_user: bool,
+    /// Whether `$HOME`, `$USER` and the like are set; `None` does so where a user is named.
+    pub set_login_environment: Option<bool>,
     /// Shared memory and queues of the user are removed at the end.
     pub remove_ipc: bool,
     /// Resource limits of processes.
@@ -293,6 +295,7 @@ impl Default for ExecContext {
             umask: Mode(0o022),
             ignore_sigpipe: true,
             dynamic_user: false,
+            set_login_environment: None,
             remove_ipc: false,
             limits: Vec::new(),
             directories: Rare::default(),

@@ -31,7 +31,7 @@ pub(crate) use rare::rare;
 pub use rare::{Rare, RareDefault};
 pub use resources::{
     CpuQuota, CpuWeight, Delegation, DevicePolicy, DeviceValue, DeviceValues, LegacyIo,
-    MemoryAmount, OomMode, OomPreference, ResourceControl, TasksAmount, Weight,
+    MemoryAmount, OomMode, OomPreference, PressureWatch, ResourceControl, TasksAmount, Weight,
 };
 pub use sandbox::{
     Credentials, Images, KeyringMode, MountPropagation, ProcSubset, ProtectHome, ProtectProc,

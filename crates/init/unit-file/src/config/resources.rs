@@ -30,6 +30,20 @@ word_enum! {
     None = "none", Avoid = "avoid", Omit = "omit",
 }
 
+word_enum! {
+    /// Whether a service is told where it can see memory getting short.
+    PressureWatch, "watch" + switch_word,
+    Auto = "auto", On = "on", Off = "off", Skip = "skip",
+}
+
+fn switch_word(text: &str) -> &str {
+    match parse_boolean(text) {
+        Ok(true) => "on",
+        Ok(false) => "off",
+        Err(_) => text,
+    }
+}
+
 /// A share relative to siblings, from 1 to 10000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight(pub u16);
@@ -342,6 +356,10 @@ pub struct ResourceControl {
     pub managed_oom_memory_pressure_limit: Permyriad,
     /// How readily it is ended.
     pub managed_oom_preference: OomPreference,
+    /// Whether it is told where it can see memory getting short.
+    pub memory_pressure_watch: PressureWatch,
+    /// How long processes wait for memory within two seconds before it counts.
+    pub memory_pressure_threshold: Option<TimeSpan>,
     /// BPF programs, `type:path`.
     pub bpf_program: StrList,
     /// Ports that may be bound.
@@ -367,6 +385,19 @@ mod tests {
         assert_eq!(read::<CpuQuota>(&["20%"]).0.to_string(), "200ms");
         assert_eq!(read::<CpuQuota>(&["250%"]).0.to_string(), "2.500000s");
         assert_eq!(assign(&mut CpuQuota::default(), &["0%", "20"]).len(), 2);
+    }
+
+    #[test]
+    fn watching_pressure_is_a_word_or_a_boolean() {
+        for (text, watch) in [
+            ("auto", PressureWatch::Auto),
+            ("yes", PressureWatch::On),
+            ("off", PressureWatch::Off),
+            ("skip", PressureWatch::Skip),
+        ] {
+            assert_eq!(read::<PressureWatch>(&[text]), watch, "{text}");
+        }
+        assert_eq!(assign(&mut PressureWatch::default(), &["maybe"]).len(), 1);
     }
 
     #[test]

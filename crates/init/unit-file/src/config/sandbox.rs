@@ -3,8 +3,9 @@
 use super::rare;
 use crate::value::access::{
     AddressFamilies, AllowedNamespaces, AmbientSet, BoundingSet, NameFilter, SecureBits,
-    SyscallFilter,
+    SyscallError, SyscallFilter,
 };
+use crate::value::credential::{CredentialPatterns, CredentialPlaces, CredentialTexts};
 use crate::value::list::StrList;
 use crate::value::path::{AbsolutePath, BindMounts, NamespacePaths};
 use crate::value::{boolean_word, word_enum};
@@ -60,6 +61,8 @@ pub struct Sandbox {
     pub private_mounts: Option<bool>,
     /// Own System V and POSIX queues.
     pub private_ipc: bool,
+    /// Own processes.
+    pub private_pids: bool,
     /// `/proc/sys`, `/sys` read-only.
     pub protect_kernel_tunables: bool,
     /// No module loading.
@@ -109,7 +112,7 @@ pub struct Sandbox {
     /// Architectures whose system calls are allowed.
     pub syscall_architectures: StrList,
     /// The error of a refused system call; `None` ends the process.
-    pub syscall_error_number: Option<Box<str>>,
+    pub syscall_error_number: Option<SyscallError>,
     /// Writable paths.
     pub read_write_paths: NamespacePaths,
     /// Read-only paths.
@@ -132,8 +135,10 @@ pub struct Sandbox {
     pub ipc_namespace_path: Option<AbsolutePath>,
     /// What the kernel says the machine is.
     pub personality: Option<super::exec::Personality>,
-    /// Which keyring it gets.
-    pub keyring_mode: KeyringMode,
+    /// Which keyring it gets; `None` is the default of the unit's kind.
+    pub keyring_mode: Option<KeyringMode>,
+    /// What cannot be had here is dropped and said, rather than fail the start.
+    pub best_effort: bool,
 }
 
 /// Root file systems and images.
@@ -165,13 +170,15 @@ pub struct Images {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Credentials {
     /// `id:data`
-    pub set: StrList,
+    pub set: CredentialTexts,
     /// `id:data`, encrypted.
-    pub set_encrypted: StrList,
+    pub set_encrypted: CredentialTexts,
     /// `id:path`
-    pub load: StrList,
+    pub load: CredentialPlaces,
     /// `id:path`, encrypted.
-    pub load_encrypted: StrList,
+    pub load_encrypted: CredentialPlaces,
+    /// Patterns for what the system was given.
+    pub import: CredentialPatterns,
 }
 
 /// Labels of security modules, PAM, login records.

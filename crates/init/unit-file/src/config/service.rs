@@ -137,8 +137,6 @@ pub struct ServiceConfig {
     pub permissions_start_only: bool,
     /// The root directory is changed for `ExecStart=` only.
     pub root_directory_start_only: bool,
-    /// Muster's own: the service may run although parts of its sandbox are not available.
-    pub sandbox_best_effort: bool,
     /// `NotifyAccess=` as written; see [`ServiceConfig::notify_access`].
     pub stated_notify_access: Option<NotifyAccess>,
     /// What asks a service of type `notify-reload` to read its configuration again.
@@ -198,7 +196,6 @@ impl Default for ServiceConfig {
             non_blocking: false,
             permissions_start_only: false,
             root_directory_start_only: false,
-            sandbox_best_effort: false,
             stated_notify_access: None,
             timeout_start_failure_mode: TimeoutMode::Terminate,
             timeout_stop_failure_mode: TimeoutMode::Terminate,

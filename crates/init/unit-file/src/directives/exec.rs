@@ -1,6 +1,6 @@
 //! Rows that services, sockets, mounts and swaps share: how processes are set up and confined.
 
-use super::{Directive, EXECUTION, Status, custom, field};
+use super::{Directive, ENCRYPTED, EXECUTION, Status, VERITY, custom, field};
 use crate::value::path::check_path;
 use crate::value::rlimit::{Resource, ResourceLimit};
 use crate::value::{AssignError, Setting, ValueContext};
@@ -59,8 +59,8 @@ pub(super) const EXEC: &[Directive] = &[
         Applied
     ),
     field!("CPUAffinity", exec.scheduling.affinity, Applied),
-    field!("NUMAPolicy", exec.scheduling.numa_policy, EXECUTION),
-    field!("NUMAMask", exec.scheduling.numa_mask, EXECUTION),
+    field!("NUMAPolicy", exec.scheduling.numa_policy, Applied),
+    field!("NUMAMask", exec.scheduling.numa_mask, Applied),
     field!("UMask", exec.umask, Applied),
     field!("Environment", exec.environment, Applied),
     field!("EnvironmentFile", exec.environment_files, Applied),
@@ -179,109 +179,95 @@ pub(super) const SANDBOX: &[Directive] = &[
         "DynamicUser",
         "boolean",
         "exec.dynamic_user",
-        EXECUTION,
+        Applied,
         |unit, text, context| needed(&mut unit.exec.dynamic_user, text, context)
     ),
-    field!("RemoveIPC", exec.remove_ipc, EXECUTION),
+    field!("RemoveIPC", exec.remove_ipc, Applied),
+    field!("SetLoginEnvironment", exec.set_login_environment, Applied),
+    field!("SandboxBestEffort", exec.sandbox.best_effort, Applied),
     custom!(
         "RootDirectory",
         "absolute path",
         "exec.images.root_directory",
-        EXECUTION,
+        Applied,
         |unit, text, context| needed(&mut unit.exec.images.root_directory, text, context)
     ),
     custom!(
         "RootImage",
         "absolute path",
         "exec.images.root_image",
-        EXECUTION,
+        Applied,
         |unit, text, context| needed(&mut unit.exec.images.root_image, text, context)
     ),
-    field!(
-        "RootImageOptions",
-        exec.images.root_image_options,
-        EXECUTION
-    ),
-    field!("RootHash", exec.images.root_hash, EXECUTION),
-    field!(
-        "RootHashSignature",
-        exec.images.root_hash_signature,
-        EXECUTION
-    ),
-    field!("RootVerity", exec.images.root_verity, EXECUTION),
+    field!("RootImageOptions", exec.images.root_image_options, Applied),
+    field!("RootHash", exec.images.root_hash, VERITY),
+    field!("RootHashSignature", exec.images.root_hash_signature, VERITY),
+    field!("RootVerity", exec.images.root_verity, VERITY),
     field!(
         "ExtensionDirectories",
         exec.images.extension_directories,
-        EXECUTION
+        Applied
     ),
-    field!("ExtensionImages", exec.images.extension_images, EXECUTION),
-    field!("MountImages", exec.images.mount_images, EXECUTION),
-    field!("MountAPIVFS", exec.images.mount_api_vfs, EXECUTION),
-    field!("SecureBits", exec.sandbox.secure_bits, EXECUTION),
+    field!("ExtensionImages", exec.images.extension_images, Applied),
+    field!("MountImages", exec.images.mount_images, Applied),
+    field!("MountAPIVFS", exec.images.mount_api_vfs, Applied),
+    field!("SecureBits", exec.sandbox.secure_bits, Applied),
     field!(
         "CapabilityBoundingSet",
         exec.sandbox.capability_bounding_set,
-        EXECUTION
+        Applied
     ),
     field!(
         "AmbientCapabilities",
         exec.sandbox.ambient_capabilities,
-        EXECUTION
+        Applied
     ),
     field!("NoNewPrivileges", exec.sandbox.no_new_privileges, Applied),
-    field!("KeyringMode", exec.sandbox.keyring_mode, EXECUTION),
-    field!("ProtectProc", exec.sandbox.protect_proc, EXECUTION),
-    field!("ProcSubset", exec.sandbox.proc_subset, EXECUTION),
-    field!("SystemCallFilter", exec.sandbox.syscall_filter, EXECUTION),
+    field!("KeyringMode", exec.sandbox.keyring_mode, Applied),
+    field!("ProtectProc", exec.sandbox.protect_proc, Applied),
+    field!("ProcSubset", exec.sandbox.proc_subset, Applied),
+    field!("SystemCallFilter", exec.sandbox.syscall_filter, Applied),
     field!(
         "SystemCallArchitectures",
         exec.sandbox.syscall_architectures,
-        EXECUTION
+        Applied
     ),
     field!(
         "SystemCallErrorNumber",
         exec.sandbox.syscall_error_number,
-        EXECUTION
+        Applied
     ),
-    field!("SystemCallLog", exec.sandbox.syscall_log, EXECUTION),
+    field!("SystemCallLog", exec.sandbox.syscall_log, Applied),
     field!(
         "MemoryDenyWriteExecute",
         exec.sandbox.memory_deny_write_execute,
-        EXECUTION
+        Applied
     ),
     field!(
         "RestrictNamespaces",
         exec.sandbox.restrict_namespaces,
-        EXECUTION
+        Applied
     ),
-    field!(
-        "RestrictRealtime",
-        exec.sandbox.restrict_realtime,
-        EXECUTION
-    ),
-    field!(
-        "RestrictSUIDSGID",
-        exec.sandbox.restrict_suid_sgid,
-        EXECUTION
-    ),
+    field!("RestrictRealtime", exec.sandbox.restrict_realtime, Applied),
+    field!("RestrictSUIDSGID", exec.sandbox.restrict_suid_sgid, Applied),
     field!(
         "RestrictAddressFamilies",
         exec.sandbox.restrict_address_families,
-        EXECUTION
+        Applied
     ),
     field!(
         "RestrictFileSystems",
         exec.sandbox.restrict_file_systems,
-        EXECUTION
+        Applied
     ),
-    field!("LockPersonality", exec.sandbox.lock_personality, EXECUTION),
-    field!("Personality", exec.sandbox.personality, EXECUTION),
-    field!("ReadWritePaths", exec.sandbox.read_write_paths, EXECUTION),
-    field!("ReadOnlyPaths", exec.sandbox.read_only_paths, EXECUTION),
+    field!("LockPersonality", exec.sandbox.lock_personality, Applied),
+    field!("Personality", exec.sandbox.personality, Applied),
+    field!("ReadWritePaths", exec.sandbox.read_write_paths, Applied),
+    field!("ReadOnlyPaths", exec.sandbox.read_only_paths, Applied),
     field!(
         "InaccessiblePaths",
         exec.sandbox.inaccessible_paths,
-        EXECUTION
+        Applied
     ),
     field!(
         "ReadWriteDirectories",
@@ -298,89 +284,116 @@ pub(super) const SANDBOX: &[Directive] = &[
         exec.sandbox.inaccessible_paths,
         Renamed("InaccessiblePaths")
     ),
-    field!("ExecPaths", exec.sandbox.exec_paths, EXECUTION),
-    field!("NoExecPaths", exec.sandbox.no_exec_paths, EXECUTION),
+    field!("ExecPaths", exec.sandbox.exec_paths, Applied),
+    field!("NoExecPaths", exec.sandbox.no_exec_paths, Applied),
     custom!(
         "BindPaths",
         "bind mounts",
         "exec.sandbox.bind_mounts",
-        EXECUTION,
+        Applied,
         |unit, text, context| unit.exec.sandbox.bind_mounts.assign(text, false, context)
     ),
     custom!(
         "BindReadOnlyPaths",
         "bind mounts",
         "exec.sandbox.bind_mounts",
-        EXECUTION,
+        Applied,
         |unit, text, context| unit.exec.sandbox.bind_mounts.assign(text, true, context)
     ),
     field!(
         "TemporaryFileSystem",
         exec.sandbox.temporary_file_systems,
-        EXECUTION
+        Applied
     ),
-    field!("PrivateTmp", exec.sandbox.private_tmp, EXECUTION),
-    field!("PrivateDevices", exec.sandbox.private_devices, EXECUTION),
-    field!("PrivateNetwork", exec.sandbox.private_network, EXECUTION),
-    field!("PrivateUsers", exec.sandbox.private_users, EXECUTION),
-    field!("PrivateMounts", exec.sandbox.private_mounts, EXECUTION),
-    field!("PrivateIPC", exec.sandbox.private_ipc, EXECUTION),
+    custom!(
+        "PrivateTmp",
+        "boolean, or newer words for yes",
+        "exec.sandbox.private_tmp",
+        Applied,
+        |unit, text, context| widened(
+            &mut unit.exec.sandbox.private_tmp,
+            &["connected", "disconnected"],
+            text,
+            context
+        )
+    ),
+    field!("PrivateDevices", exec.sandbox.private_devices, Applied),
+    field!("PrivateNetwork", exec.sandbox.private_network, Applied),
+    custom!(
+        "PrivateUsers",
+        "boolean, or newer words for yes",
+        "exec.sandbox.private_users",
+        Applied,
+        |unit, text, context| widened(
+            &mut unit.exec.sandbox.private_users,
+            &["self", "identity", "full", "managed"],
+            text,
+            context
+        )
+    ),
+    field!("PrivateMounts", exec.sandbox.private_mounts, Applied),
+    field!("PrivateIPC", exec.sandbox.private_ipc, Applied),
+    field!("PrivatePIDs", exec.sandbox.private_pids, Applied),
     field!(
         "ProtectKernelTunables",
         exec.sandbox.protect_kernel_tunables,
-        EXECUTION
+        Applied
     ),
     field!(
         "ProtectKernelModules",
         exec.sandbox.protect_kernel_modules,
-        EXECUTION
+        Applied
     ),
     field!(
         "ProtectKernelLogs",
         exec.sandbox.protect_kernel_logs,
-        EXECUTION
+        Applied
     ),
-    field!("ProtectClock", exec.sandbox.protect_clock, EXECUTION),
-    field!(
+    field!("ProtectClock", exec.sandbox.protect_clock, Applied),
+    custom!(
         "ProtectControlGroups",
-        exec.sandbox.protect_control_groups,
-        EXECUTION
+        "boolean, or newer words for yes",
+        "exec.sandbox.protect_control_groups",
+        Applied,
+        |unit, text, context| widened(
+            &mut unit.exec.sandbox.protect_control_groups,
+            &["private", "strict"],
+            text,
+            context
+        )
     ),
-    field!("ProtectHostname", exec.sandbox.protect_hostname, EXECUTION),
-    field!("ProtectSystem", exec.sandbox.protect_system, EXECUTION),
-    field!("ProtectHome", exec.sandbox.protect_home, EXECUTION),
-    field!("MountFlags", exec.sandbox.mount_flags, EXECUTION),
+    field!("ProtectHostname", exec.sandbox.protect_hostname, Applied),
+    field!("ProtectSystem", exec.sandbox.protect_system, Applied),
+    field!("ProtectHome", exec.sandbox.protect_home, Applied),
+    field!("MountFlags", exec.sandbox.mount_flags, Applied),
     field!(
         "NetworkNamespacePath",
         exec.sandbox.network_namespace_path,
-        EXECUTION
+        Applied
     ),
-    field!(
-        "IPCNamespacePath",
-        exec.sandbox.ipc_namespace_path,
-        EXECUTION
-    ),
-    field!("SetCredential", exec.credentials.set, EXECUTION),
+    field!("IPCNamespacePath", exec.sandbox.ipc_namespace_path, Applied),
+    field!("SetCredential", exec.credentials.set, Applied),
     field!(
         "SetCredentialEncrypted",
         exec.credentials.set_encrypted,
-        EXECUTION
+        ENCRYPTED
     ),
-    field!("LoadCredential", exec.credentials.load, EXECUTION),
+    field!("LoadCredential", exec.credentials.load, Applied),
     field!(
         "LoadCredentialEncrypted",
         exec.credentials.load_encrypted,
-        EXECUTION
+        ENCRYPTED
     ),
-    field!("PAMName", exec.labels.pam_name, EXECUTION),
-    field!("UtmpIdentifier", exec.labels.utmp_identifier, EXECUTION),
-    field!("UtmpMode", exec.labels.utmp_mode, EXECUTION),
-    field!("SELinuxContext", exec.labels.selinux_context, EXECUTION),
-    field!("AppArmorProfile", exec.labels.apparmor_profile, EXECUTION),
+    field!("ImportCredential", exec.credentials.import, Applied),
+    field!("PAMName", exec.labels.pam_name, Applied),
+    field!("UtmpIdentifier", exec.labels.utmp_identifier, Applied),
+    field!("UtmpMode", exec.labels.utmp_mode, Applied),
+    field!("SELinuxContext", exec.labels.selinux_context, Applied),
+    field!("AppArmorProfile", exec.labels.apparmor_profile, Applied),
     field!(
         "SmackProcessLabel",
         exec.labels.smack_process_label,
-        EXECUTION
+        Applied
     ),
     custom!(
         "Capabilities",
@@ -390,3 +403,14 @@ pub(super) const SANDBOX: &[Directive] = &[
         |_, _, _| Ok(())
     ),
 ];
+
+/// A protection that newer versions have in several kinds: each is carried out as `yes`, which is better than none.
+fn widened(
+    value: &mut bool,
+    words: &[&str],
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
+    let text = if words.contains(&text) { "yes" } else { text };
+    value.assign(text, context)
+}

@@ -17,6 +17,7 @@ mod verify;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+pub use resources::PROGRAM_TYPES;
 pub use verify::verify;
 
 use crate::config::UnitConfig;
@@ -32,6 +33,8 @@ pub enum Status {
     Applied,
     /// It is read and checked, and has no effect yet.
     NotApplied(&'static str),
+    /// What it asks for cannot be done, and must not be done without: commands of a unit that has it fail.
+    Refused(&'static str),
     /// An older name; the newer one is given.
     Renamed(&'static str),
     /// systemd itself ignores it, or will soon.
@@ -54,8 +57,12 @@ pub struct Directive {
 
 type Assign = fn(&mut UnitConfig, &str, &mut ValueContext<'_>) -> Result<(), AssignError>;
 
-/// Why sandbox and resource settings have no effect yet.
+/// Settings for parts of systemd that Muster has nothing like.
 const EXECUTION: Status = Status::NotApplied("execution environment");
+/// What is signed or hashed is worth nothing if nobody checks it.
+const VERITY: Status = Status::Refused("images are not verified");
+/// What is encrypted is of no use to anybody.
+const ENCRYPTED: Status = Status::Refused("credentials are not decrypted");
 
 /// The type of a field, for the table.
 const fn kind_of<T: Setting>(_: fn(&mut UnitConfig) -> &mut T) -> &'static str {
@@ -273,6 +280,16 @@ pub fn apply(
             report(
                 diagnostics,
                 Severity::Note,
+                Problem::NotApplied,
+                message,
+                None,
+            );
+        }
+        Status::Refused(reason) => {
+            let message = format!("{key}= cannot be carried out, commands fail with it: {reason}");
+            report(
+                diagnostics,
+                Severity::Warning,
                 Problem::NotApplied,
                 message,
                 None,

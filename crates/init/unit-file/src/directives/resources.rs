@@ -3,7 +3,9 @@
 use super::{Directive, EXECUTION, Status, custom, field};
 use crate::config::{DeviceValues, MemoryAmount, UnitConfig, UnitKind, Weight};
 use crate::timespan::TimeSpan;
+use crate::value::list::StrList;
 use crate::value::number::{Limit, parse_integer};
+use crate::value::path::check_path;
 use crate::value::{AssignError, Setting, ValueContext, ValueError};
 use Status::{Applied, Obsolete};
 
@@ -48,25 +50,25 @@ macro_rules! bounded {
 
 pub(super) const RESOURCES: &[Directive] = &[
     custom!("Slice", "slice unit", "slice", Applied, slice),
-    field!("AllowedCPUs", resources.allowed_cpus, EXECUTION),
+    field!("AllowedCPUs", resources.allowed_cpus, Applied),
     field!(
         "StartupAllowedCPUs",
         resources.startup_allowed_cpus,
-        EXECUTION
+        Applied
     ),
     field!(
         "AllowedMemoryNodes",
         resources.allowed_memory_nodes,
-        EXECUTION
+        Applied
     ),
     field!(
         "StartupAllowedMemoryNodes",
         resources.startup_allowed_memory_nodes,
-        EXECUTION
+        Applied
     ),
-    field!("CPUAccounting", resources.cpu_accounting, EXECUTION),
-    field!("CPUWeight", resources.cpu_weight, EXECUTION),
-    field!("StartupCPUWeight", resources.startup_cpu_weight, EXECUTION),
+    field!("CPUAccounting", resources.cpu_accounting, Applied),
+    field!("CPUWeight", resources.cpu_weight, Applied),
+    field!("StartupCPUWeight", resources.startup_cpu_weight, Applied),
     bounded!(
         "CPUShares",
         legacy.cpu_shares,
@@ -83,28 +85,28 @@ pub(super) const RESOURCES: &[Directive] = &[
         "2 to 262144",
         |n| n
     ),
-    field!("CPUQuota", resources.cpu_quota, EXECUTION),
-    field!("CPUQuotaPeriodSec", resources.cpu_quota_period, EXECUTION),
-    field!("MemoryAccounting", resources.memory_accounting, EXECUTION),
-    field!("MemoryMin", resources.memory_min, EXECUTION),
-    field!("DefaultMemoryMin", resources.default_memory_min, EXECUTION),
-    field!("DefaultMemoryLow", resources.default_memory_low, EXECUTION),
-    field!("MemoryLow", resources.memory_low, EXECUTION),
+    field!("CPUQuota", resources.cpu_quota, Applied),
+    field!("CPUQuotaPeriodSec", resources.cpu_quota_period, Applied),
+    field!("MemoryAccounting", resources.memory_accounting, Applied),
+    field!("MemoryMin", resources.memory_min, Applied),
+    field!("DefaultMemoryMin", resources.default_memory_min, Applied),
+    field!("DefaultMemoryLow", resources.default_memory_low, Applied),
+    field!("MemoryLow", resources.memory_low, Applied),
     custom!(
         "MemoryHigh",
         "size, share or infinity",
         "resources.memory_high",
-        EXECUTION,
+        Applied,
         |unit, text, context| some_memory(&mut unit.resources.memory_high, text, context)
     ),
     custom!(
         "MemoryMax",
         "size, share or infinity",
         "resources.memory_max",
-        EXECUTION,
+        Applied,
         |unit, text, context| some_memory(&mut unit.resources.memory_max, text, context)
     ),
-    field!("MemorySwapMax", resources.memory_swap_max, EXECUTION),
+    field!("MemorySwapMax", resources.memory_swap_max, Applied),
     custom!(
         "MemoryLimit",
         "size, share or infinity",
@@ -112,42 +114,42 @@ pub(super) const RESOURCES: &[Directive] = &[
         OLD,
         |unit, text, context| some_memory(&mut unit.resources.legacy.memory_limit, text, context)
     ),
-    field!("DeviceAllow", resources.device_allow, EXECUTION),
-    field!("DevicePolicy", resources.device_policy, EXECUTION),
-    field!("IOAccounting", resources.io_accounting, EXECUTION),
-    field!("IOWeight", resources.io_weight, EXECUTION),
-    field!("StartupIOWeight", resources.startup_io_weight, EXECUTION),
-    per_device!("IODeviceWeight", io_device_weight, EXECUTION, |text| {
+    field!("DeviceAllow", resources.device_allow, Applied),
+    field!("DevicePolicy", resources.device_policy, Applied),
+    field!("IOAccounting", resources.io_accounting, Applied),
+    field!("IOWeight", resources.io_weight, Applied),
+    field!("StartupIOWeight", resources.startup_io_weight, Applied),
+    per_device!("IODeviceWeight", io_device_weight, Applied, |text| {
         number(text, 1, 10_000, "1 to 10000").map(u64::from)
     }),
     per_device!(
         "IOReadBandwidthMax",
         io_read_bandwidth_max,
-        EXECUTION,
+        Applied,
         DeviceValues::rate
     ),
     per_device!(
         "IOWriteBandwidthMax",
         io_write_bandwidth_max,
-        EXECUTION,
+        Applied,
         DeviceValues::rate
     ),
     per_device!(
         "IOReadIOPSMax",
         io_read_iops_max,
-        EXECUTION,
+        Applied,
         DeviceValues::rate
     ),
     per_device!(
         "IOWriteIOPSMax",
         io_write_iops_max,
-        EXECUTION,
+        Applied,
         DeviceValues::rate
     ),
     per_device!(
         "IODeviceLatencyTargetSec",
         io_device_latency_target,
-        EXECUTION,
+        Applied,
         |text| {
             TimeSpan::parse(text)
                 .map(TimeSpan::as_micros)
@@ -193,13 +195,13 @@ pub(super) const RESOURCES: &[Directive] = &[
         OLD,
         DeviceValues::rate
     ),
-    field!("TasksAccounting", resources.tasks_accounting, EXECUTION),
-    field!("TasksMax", resources.tasks_max, EXECUTION),
+    field!("TasksAccounting", resources.tasks_accounting, Applied),
+    field!("TasksMax", resources.tasks_max, Applied),
     custom!(
         "Delegate",
         "boolean or controllers",
         "resources.delegate",
-        EXECUTION,
+        Applied,
         |unit, text, context| {
             if !matches!(unit.kind, UnitKind::Service(_) | UnitKind::Scope(_)) {
                 let expected = "a service or scope, which alone can have its own control groups";
@@ -208,23 +210,23 @@ pub(super) const RESOURCES: &[Directive] = &[
             unit.resources.delegate.assign(text, context)
         }
     ),
-    field!(
-        "DisableControllers",
-        resources.disable_controllers,
-        EXECUTION
-    ),
-    field!("IPAccounting", resources.ip_accounting, EXECUTION),
-    field!("IPAddressAllow", resources.ip_address_allow, EXECUTION),
-    field!("IPAddressDeny", resources.ip_address_deny, EXECUTION),
-    field!(
+    field!("DisableControllers", resources.disable_controllers, Applied),
+    field!("IPAccounting", resources.ip_accounting, Applied),
+    field!("IPAddressAllow", resources.ip_address_allow, Applied),
+    field!("IPAddressDeny", resources.ip_address_deny, Applied),
+    custom!(
         "IPIngressFilterPath",
-        resources.ip_ingress_filter_path,
-        EXECUTION
+        "BPF program",
+        "resources.ip_ingress_filter_path",
+        Applied,
+        |unit, text, context| program(&mut unit.resources.ip_ingress_filter_path, text, context)
     ),
-    field!(
+    custom!(
         "IPEgressFilterPath",
-        resources.ip_egress_filter_path,
-        EXECUTION
+        "BPF program",
+        "resources.ip_egress_filter_path",
+        Applied,
+        |unit, text, context| program(&mut unit.resources.ip_egress_filter_path, text, context)
     ),
     field!("ManagedOOMSwap", resources.managed_oom_swap, EXECUTION),
     field!(
@@ -242,15 +244,92 @@ pub(super) const RESOURCES: &[Directive] = &[
         resources.managed_oom_preference,
         EXECUTION
     ),
-    field!("BPFProgram", resources.bpf_program, EXECUTION),
-    field!("SocketBindAllow", resources.socket_bind_allow, EXECUTION),
-    field!("SocketBindDeny", resources.socket_bind_deny, EXECUTION),
+    field!(
+        "MemoryPressureWatch",
+        resources.memory_pressure_watch,
+        Applied
+    ),
+    field!(
+        "MemoryPressureThresholdSec",
+        resources.memory_pressure_threshold,
+        Applied
+    ),
+    custom!(
+        "BPFProgram",
+        "type and BPF program",
+        "resources.bpf_program",
+        Applied,
+        |unit, text, context| typed_program(&mut unit.resources.bpf_program, text, context)
+    ),
+    field!("SocketBindAllow", resources.socket_bind_allow, Applied),
+    field!("SocketBindDeny", resources.socket_bind_deny, Applied),
     field!(
         "RestrictNetworkInterfaces",
         resources.restrict_network_interfaces,
-        EXECUTION
+        Applied
     ),
 ];
+
+/// Where programs can be attached, as unit files and the kernel's own tool name it.
+pub const PROGRAM_TYPES: [&str; 18] = [
+    "egress",
+    "ingress",
+    "sock_create",
+    "sock_ops",
+    "device",
+    "bind4",
+    "bind6",
+    "connect4",
+    "connect6",
+    "post_bind4",
+    "post_bind6",
+    "sendmsg4",
+    "sendmsg6",
+    "sysctl",
+    "recvmsg4",
+    "recvmsg6",
+    "getsockopt",
+    "setsockopt",
+];
+
+/// The file of a program; an empty value resets the list.
+fn program(
+    list: &mut StrList,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
+    if text.is_empty() {
+        list.clear();
+        return Ok(());
+    }
+    add_once(list, &check_path(&context.expand(text)?, true)?);
+    Ok(())
+}
+
+/// The same after a type and a colon.
+fn typed_program(
+    list: &mut StrList,
+    text: &str,
+    context: &mut ValueContext<'_>,
+) -> Result<(), AssignError> {
+    if text.is_empty() {
+        list.clear();
+        return Ok(());
+    }
+    let (kind, path) = text
+        .split_once(':')
+        .filter(|(kind, _)| PROGRAM_TYPES.contains(kind))
+        .ok_or_else(|| ValueError::invalid(text, "a type such as egress, a colon and a path"))?;
+    let path = check_path(&context.expand(path)?, true)?;
+    add_once(list, &format!("{kind}:{path}"));
+    Ok(())
+}
+
+fn add_once(list: &mut StrList, element: &str) {
+    if !list.contains(element) {
+        list.push(element);
+    }
+}
 
 fn number(text: &str, low: u32, high: u32, range: &'static str) -> Result<u32, ValueError> {
     u32::try_from(parse_integer(text)?)

@@ -99,11 +99,7 @@ pub(super) const SERVICE: &[Directive] = &[
         permissions_start_only,
         Obsolete("put + or ! before the command")
     ),
-    service!(
-        "RootDirectoryStartOnly",
-        root_directory_start_only,
-        EXECUTION
-    ),
+    service!("RootDirectoryStartOnly", root_directory_start_only, Applied),
     service!("RemainAfterExit", remain_after_exit, Applied),
     service!("GuessMainPID", guess_main_pid, Applied),
     service!("RestartPreventExitStatus", exits.restart_prevent, Applied),
@@ -175,7 +171,6 @@ pub(super) const SERVICE: &[Directive] = &[
     service!("HealthCheckStartPeriod", health.start_period, Applied),
     service!("HealthCheckAction", health.action, Applied),
     service!("HealthCheckReadiness", health.readiness, Applied),
-    service!("SandboxBestEffort", sandbox_best_effort, EXECUTION),
 ];
 
 fn service_of<'a>(

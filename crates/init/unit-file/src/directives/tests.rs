@@ -111,11 +111,48 @@ fn musters_own_directives_are_typed() {
 }
 
 #[test]
+fn newer_kinds_of_a_protection_do_not_take_it_away() {
+    let mut fs = crate::fs::MemoryFs::new();
+    fs.write(
+        "/u/a.service",
+        "[Service]\nExecStart=/bin/a\nPrivateTmp=disconnected\nPrivateUsers=identity\nProtectControlGroups=strict\n",
+    );
+    let mut loader = Loader::new(fs, SearchPath::new(["/u"]), HostFacts::default());
+    let loaded = loader.load(&UnitName::new("a.service").unwrap());
+    assert!(loaded.diagnostics.is_empty(), "{:?}", loaded.diagnostics);
+    let sandbox = &loaded.config.exec.sandbox;
+    assert!(sandbox.private_tmp && sandbox.private_users && sandbox.protect_control_groups);
+}
+
+#[test]
+fn a_forking_service_cannot_have_processes_of_its_own() {
+    let load = |kind: &str| {
+        let mut fs = crate::fs::MemoryFs::new();
+        let text = format!("[Service]\nType={kind}\nExecStart=/bin/a\nPrivatePIDs=yes\n");
+        fs.write("/u/a.service", text);
+        let mut loader = Loader::new(fs, SearchPath::new(["/u"]), HostFacts::default());
+        loader.load(&UnitName::new("a.service").unwrap())
+    };
+    assert!(load("exec").diagnostics.is_empty());
+    let forking = load("forking");
+    assert_eq!(
+        forking.config.load_state,
+        crate::config::LoadState::BadSetting
+    );
+    let said: Vec<String> = forking
+        .diagnostics
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(said[0].contains("PrivatePIDs=yes"), "{said:?}");
+}
+
+#[test]
 fn directives_newer_than_systemd_252_are_typed() {
     let mut fs = crate::fs::MemoryFs::new();
     fs.write(
         "/u/a.service",
-        "[Service]\nType=notify-reload\nExecStart=/bin/a\nReloadSignal=SIGUSR2\nRestartSec=1\nRestartSteps=5\nRestartMaxDelaySec=1min\n",
+        "[Service]\nType=notify-reload\nExecStart=/bin/a\nReloadSignal=SIGUSR2\nRestartSec=1\nRestartSteps=5\nRestartMaxDelaySec=1min\nPrivatePIDs=yes\nSetLoginEnvironment=no\nImportCredential=net.*\nSandboxBestEffort=yes\n",
     );
     let mut loader = Loader::new(fs, SearchPath::new(["/u"]), HostFacts::default());
     let loaded = loader.load(&UnitName::new("a.service").unwrap());
@@ -128,4 +165,87 @@ fn directives_newer_than_systemd_252_are_typed() {
     assert_eq!(service.reload_signal.to_string(), "SIGUSR2");
     assert_eq!(service.restart_steps, 5);
     assert_eq!(service.restart_max_delay.to_string(), "1min");
+    let exec = &loaded.config.exec;
+    assert_eq!(exec.set_login_environment, Some(false));
+    assert!(exec.sandbox.private_pids && exec.sandbox.best_effort);
+    assert!(exec.credentials.import.0.contains("net.*"));
+}
+
+/// Every directive is carried out but these. Whoever makes one of them real takes it off the list.
+#[test]
+fn what_has_no_effect_is_said_and_nothing_else() {
+    const WITHOUT_EFFECT: &[&str] = &[
+        "JobTimeoutRebootArgument",
+        "LogNamespace",
+        "ManagedOOMMemoryPressure",
+        "ManagedOOMMemoryPressureLimit",
+        "ManagedOOMPreference",
+        "ManagedOOMSwap",
+        "USBFunctionDescriptors",
+        "USBFunctionStrings",
+    ];
+    const REFUSED: &[&str] = &[
+        "LoadCredentialEncrypted",
+        "RootHash",
+        "RootHashSignature",
+        "RootVerity",
+        "SetCredentialEncrypted",
+    ];
+    let named = |is_named: fn(Status) -> bool| {
+        let rows = table().filter(|(_, row)| is_named(row.status));
+        let names: std::collections::BTreeSet<&str> = rows.map(|(_, row)| row.name).collect();
+        names.into_iter().collect::<Vec<_>>()
+    };
+    let without = named(|status| matches!(status, Status::NotApplied(_)));
+    assert_eq!(without, WITHOUT_EFFECT);
+    let refused = named(|status| matches!(status, Status::Refused(_)));
+    assert_eq!(refused, REFUSED);
+}
+
+#[test]
+fn what_fails_the_start_is_said_with_the_reason() {
+    let mut fs = crate::fs::MemoryFs::new();
+    fs.write(
+        "/u/a.service",
+        "[Service]\nExecStart=/bin/a\nRootHash=abcd\nUtmpIdentifier=tty1\nUtmpMode=login\nLogNamespace=b\n",
+    );
+    let mut loader = Loader::new(fs, SearchPath::new(["/u"]), HostFacts::default());
+    let loaded = loader.load(&UnitName::new("a.service").unwrap());
+    let said: Vec<(Severity, &str)> = loaded
+        .diagnostics
+        .iter()
+        .map(|one| (one.severity, &*one.message))
+        .collect();
+    let expected = [
+        (
+            Severity::Warning,
+            "RootHash= cannot be carried out, commands fail with it: images are not verified",
+        ),
+        (
+            Severity::Note,
+            "LogNamespace= is accepted, but has no effect yet: execution environment",
+        ),
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn programs_of_others_are_types_and_absolute_paths() {
+    let mut fs = crate::fs::MemoryFs::new();
+    fs.write(
+        "/u/a.service",
+        "[Service]\nExecStart=/bin/a\nBPFProgram=egress:/b/gone\nBPFProgram=\nBPFProgram=egress:/b//%N\n\
+         BPFProgram=egress:/b/a\nBPFProgram=sysctl:/b/x y\nBPFProgram=nothing:/b/a\nBPFProgram=egress\n\
+         BPFProgram=egress:a\nIPIngressFilterPath=/b/in\nIPIngressFilterPath=/b/./in\nIPIngressFilterPath=in\n\
+         IPEgressFilterPath=/b/../out\n",
+    );
+    let mut loader = Loader::new(fs, SearchPath::new(["/u"]), HostFacts::default());
+    let loaded = loader.load(&UnitName::new("a.service").unwrap());
+    let resources = &loaded.config.resources;
+    let programs: Vec<&str> = resources.bpf_program.iter().collect();
+    assert_eq!(programs, ["egress:/b/a", "sysctl:/b/x y"]);
+    let incoming: Vec<&str> = resources.ip_ingress_filter_path.iter().collect();
+    assert_eq!(incoming, ["/b/in"]);
+    assert!(resources.ip_egress_filter_path.is_empty());
+    assert_eq!(loaded.diagnostics.count(Problem::BadValue), 5);
 }

@@ -123,7 +123,7 @@ pub(super) const UNIT: &[Directive] = &[
     field!(
         "JobTimeoutRebootArgument",
         reactions.job_timeout_reboot_argument,
-        Applied
+        Status::NotApplied("a reboot after a timeout has the argument of RebootArgument=")
     ),
     field!("StartLimitIntervalSec", start_limit.interval, Applied),
     field!(

@@ -134,6 +134,11 @@ fn verify_service(unit: &UnitConfig, service: &ServiceConfig) -> Result<(), Stri
     if service.runtime_max == TimeSpan::ZERO && kind == ServiceType::Oneshot {
         return fail("RuntimeMaxSec= has no effect on Type=oneshot");
     }
+    if kind == ServiceType::Forking && unit.exec.sandbox.private_pids {
+        return fail(
+            "Type=forking cannot have PrivatePIDs=yes: its main process would be in another namespace; use Type=notify or exec",
+        );
+    }
     if unit.exec.labels.pam_name.is_some()
         && !matches!(
             unit.kill.mode,

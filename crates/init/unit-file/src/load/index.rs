@@ -169,6 +169,19 @@ impl UnitIndex {
         self.units.insert(unit, target);
     }
 
+    /// A file was made in a folder of the search path; no other has its name.
+    pub(super) fn made(&mut self, name: &UnitName, file: &str) {
+        self.units
+            .insert(name.clone(), Target::File(file.to_owned()));
+    }
+
+    /// A file is gone from a folder of the search path; no other had its name.
+    pub(super) fn removed(&mut self, name: &UnitName, file: &str) {
+        if matches!(self.units.get(name), Some(Target::File(known)) if known == file) {
+            self.units.remove(name);
+        }
+    }
+
     fn collect_aliases(&mut self) {
         let mut aliases: HashMap<UnitName, Vec<UnitName>> = HashMap::new();
         for (name, target) in &self.units {

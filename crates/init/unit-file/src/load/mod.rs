@@ -69,6 +69,18 @@ impl<F: UnitFs> Loader<F> {
         self.names.release_unused();
     }
 
+    /// Takes note of one file that was made in a folder of the search path, without looking at all folders again. No other file
+    /// or link may have its name.
+    pub fn file_made(&mut self, name: &UnitName, file: &str) {
+        self.index.made(name, file);
+    }
+
+    /// Takes note that a file of which [`Loader::file_made`] told is gone.
+    pub fn file_removed(&mut self, name: &UnitName, file: &str) {
+        self.index.removed(name, file);
+        self.names.release_unused();
+    }
+
     /// What is wrong with folders and links, from the last scan.
     pub fn problems(&self) -> &Diagnostics {
         &self.problems

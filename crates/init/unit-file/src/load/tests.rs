@@ -233,7 +233,7 @@ fn what_is_wrong_is_reported_with_file_and_line() {
     let mut fs = MemoryFs::new();
     fs.write(
         &format!("{LIB}/a.service"),
-        "[Unit]\nDescrption=x\nExecStart=/bin/x\nX-Own=1\n[Service]\nExecStart=/bin/true\nNice=99\nPrivateTmp=yes\nAfter=b\n[X-Other]\na=b\n[Timer]\nOnBootSec=1\n",
+        "[Unit]\nDescrption=x\nExecStart=/bin/x\nX-Own=1\n[Service]\nExecStart=/bin/true\nNice=99\nLogNamespace=x\nAfter=b\n[X-Other]\na=b\n[Timer]\nOnBootSec=1\n",
     );
     let loaded = loader(&fs).load(&name("a.service"));
     let shown: Vec<_> = loaded.diagnostics.iter().map(ToString::to_string).collect();
@@ -407,4 +407,25 @@ fn time_grows_with_the_length_not_its_square() {
             "{line} took {took:?}"
         );
     }
+}
+
+#[test]
+fn a_file_that_is_told_of_is_as_good_as_one_that_a_scan_found() {
+    const FOLDER: &str = "/run/systemd/transient";
+    let mut fs = MemoryFs::new();
+    fs.write(&format!("{LIB}/a.service"), SERVICE);
+    let mut told = loader(&fs);
+    let (unit, file) = (name("b.service"), format!("{FOLDER}/b.service"));
+    assert_eq!(told.load(&unit).config.load_state, LoadState::NotFound);
+    told.fs_mut().write(&file, SERVICE);
+    told.file_made(&unit, &file);
+    let mut scanned = loader(told.fs());
+    let (a, b) = (told.load(&unit), scanned.load(&unit));
+    assert_eq!(a.config.load_state, LoadState::Loaded);
+    assert_eq!((a.config, a.fingerprint), (b.config, b.fingerprint));
+    // What is gone elsewhere is not gone here.
+    told.file_removed(&unit, &format!("{ETC}/b.service"));
+    assert!(told.index().contains(&unit));
+    told.file_removed(&unit, &file);
+    assert!(!told.index().contains(&unit) && told.index().contains(&name("a.service")));
 }

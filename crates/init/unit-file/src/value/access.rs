@@ -5,7 +5,7 @@ use std::fmt;
 use super::number::parse_boolean;
 use super::path::check_path;
 use super::words::list_words;
-use super::{AssignError, Setting, ValueContext, ValueError};
+use super::{AssignError, Setting, ValueContext, ValueError, scalar_setting};
 use crate::syntax::{WordRules, Words};
 
 /// Names of capabilities; the index is the number.
@@ -281,8 +281,8 @@ fn rule(name: &str) -> FilterRule {
     }
 }
 
-/// System calls. Names and groups are kept as written; which exist depends on the architecture and
-/// is decided where the filter is made.
+/// System calls. Names and groups are kept as written; which of them a machine has depends on its architecture and is decided
+/// where the filter is made. A name that no architecture has is left out: it is misspelt, or newer than this program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyscallFilter(pub NameFilter);
 
@@ -294,18 +294,12 @@ impl Setting for SyscallFilter {
             let (name, action) = word
                 .split_once(':')
                 .map_or((word, None), |(n, a)| (n, Some(a)));
-            let bare = name.strip_prefix('@').unwrap_or(name);
-            let plain = |text: &str| {
-                !text.is_empty()
-                    && text
-                        .bytes()
-                        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
-            };
-            if !plain(bare) || action.is_some_and(|action| !plain(action)) {
-                return Err(ValueError::invalid(
-                    word,
-                    "a system call or a group such as @mount",
-                ));
+            if !muster_seccomp::is_known(name) {
+                let expected = "a known system call or a group such as @mount";
+                return Err(ValueError::invalid(name, expected));
+            }
+            if let Some(action) = action {
+                check_refusal(action)?;
             }
             Ok(FilterRule {
                 action: action.map(Into::into),
@@ -313,6 +307,29 @@ impl Setting for SyscallFilter {
             })
         };
         self.0.add(text, check, context)
+    }
+}
+
+/// What a refused system call comes to: `kill`, or the name or the number of an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SyscallError(pub Box<str>);
+
+scalar_setting!(
+    SyscallError,
+    "error of refused system calls",
+    |text: &str| -> Result<SyscallError, AssignError> {
+        check_refusal(text)?;
+        Ok(SyscallError(text.into()))
+    }
+);
+
+fn check_refusal(text: &str) -> Result<(), ValueError> {
+    match muster_seccomp::Refusal::from_text(text) {
+        Some(_) => Ok(()),
+        None => Err(ValueError::invalid(
+            text,
+            "an error such as EPERM, its number, or kill",
+        )),
     }
 }
 
@@ -332,13 +349,7 @@ impl Setting for AddressFamilies {
             return Ok(());
         }
         let check = |word: &str| {
-            let known = word.strip_prefix("AF_").is_some_and(|name| {
-                !name.is_empty()
-                    && name
-                        .bytes()
-                        .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-            });
-            if known {
+            if muster_seccomp::family(word).is_some() {
                 Ok(rule(word))
             } else {
                 Err(ValueError::invalid(
@@ -536,6 +547,29 @@ mod tests {
             2
         );
         assert_eq!(assign(&mut AddressFamilies::default(), &["unix"]).len(), 1);
+    }
+
+    /// What is misspelt is named, and the rest of the list counts.
+    #[test]
+    fn names_that_mean_nothing_are_named() {
+        let mut calls = SyscallFilter::default();
+        let said = assign(&mut calls, &["~moutn swapon @mout open:EPRM"]);
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].starts_with("\"moutn\" is not a known system call"));
+        assert!(said[2].starts_with("\"EPRM\" is not an error"), "{said:?}");
+        assert_eq!((calls.0.allow, calls.0.rules.len()), (Some(false), 1));
+        let mut families = AddressFamilies::default();
+        let said = assign(&mut families, &["~AF_PACKT AF_INET"]);
+        assert_eq!(
+            said,
+            ["\"AF_PACKT\" is not an address family such as AF_UNIX"]
+        );
+        assert_eq!(families.0.rules.len(), 1);
+        let mut error: Option<SyscallError> = None;
+        assert_eq!(assign(&mut error, &["EACCES", "EPRM", "4096"]).len(), 2);
+        assert_eq!(error, Some(SyscallError("EACCES".into())));
+        assert_eq!(assign(&mut error, &["kill", "255", ""]), [""; 0]);
+        assert_eq!(error, None);
     }
 
     #[test]

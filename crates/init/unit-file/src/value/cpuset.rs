@@ -34,6 +34,19 @@ impl CpuSet {
         self.bits.iter().all(|word| *word == 0)
     }
 
+    /// Reads a set as the kernel and unit files write it.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn from_text(text: &str) -> Result<Self, ValueError> {
+        Self::parse(text)
+    }
+
+    /// Adds all numbers of another set.
+    pub fn extend(&mut self, other: &Self) {
+        other.iter().for_each(|cpu| self.insert(cpu));
+    }
+
     fn insert(&mut self, cpu: usize) {
         if self.bits.len() <= cpu / 64 {
             self.bits.resize(cpu / 64 + 1, 0);

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod command;
 pub mod cpuset;
+pub mod credential;
 pub mod environment;
 pub mod exit_status;
 pub mod list;

@@ -109,8 +109,11 @@ impl Setting for DirectoryNames {
 fn check_relative(text: &str) -> Result<String, ValueError> {
     let path = simplify(text);
     let unusable = path.starts_with('/') || path.is_empty() || path == ".";
-    if unusable || path.split('/').any(|part| part == "..") || path == "private" {
-        return Err(ValueError::invalid(text, "a relative path without '..'"));
+    // The first folder of this name holds what dynamic users own, and nobody else gets in.
+    let is_reserved = path.split('/').next() == Some("private");
+    if unusable || path.split('/').any(|part| part == "..") || is_reserved {
+        let expected = "a relative path without '..' that does not begin with 'private'";
+        return Err(ValueError::invalid(text, expected));
     }
     Ok(path)
 }
@@ -260,8 +263,12 @@ mod tests {
         let names: DirectoryNames = read(&["a b/c d:e"]);
         assert_eq!(names.0.iter().collect::<Vec<_>>(), ["a", "b/c", "d:e"]);
         assert_eq!(
-            assign(&mut DirectoryNames::default(), &["/a ../b . private x:"]).len(),
-            5
+            assign(
+                &mut DirectoryNames::default(),
+                &["/a ../b . private x: private/a"]
+            )
+            .len(),
+            6
         );
     }
 

@@ -42,7 +42,8 @@ pub(super) fn add(config: &UnitConfig, host: &Host, own: &mut Own) {
         // An image appears as a loop device, which the device manager announces.
         own.add(&[DepKind::After], "systemd-udevd.service");
     }
-    let has_image = images.root_image.is_some() || !images.mount_images.is_empty();
+    let mounts = !(images.mount_images.is_empty() && images.extension_images.is_empty());
+    let has_image = images.root_image.is_some() || mounts;
     if has_image && effective::restricts_devices(config) {
         // Drivers register their devices before a rule can name them.
         for module in ["loop", "dm_mod", "dm_verity"] {

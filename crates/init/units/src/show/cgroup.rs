@@ -30,6 +30,10 @@ fn add_usage(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.text("ControlGroup", &*usage.control_group);
     sheet.shown("ControlGroupId", usage.control_group_id);
     sheet.number_or("MemoryCurrent", usage.memory, NOT_SET);
+    // Newer than the systemd whose list this is, so only where there is something to say.
+    if let Some(peak) = usage.memory_peak {
+        sheet.shown("MemoryPeak", peak);
+    }
     sheet.number_or("MemoryAvailable", usage.memory_available, INFINITY);
     sheet.number_or("CPUUsageNSec", usage.cpu, NOT_SET);
     sheet.text("EffectiveCPUs", "");

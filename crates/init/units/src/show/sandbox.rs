@@ -1,5 +1,6 @@
 //! Who processes are, and what they cannot see and do.
 
+use muster_seccomp::Purpose;
 use muster_unit_file::config::{Directories, MountPropagation, UnitKind};
 use muster_unit_file::value::access::Capabilities;
 use muster_unit_file::value::path::BindMount;
@@ -36,7 +37,7 @@ fn add_identity(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.optional("User", effective::user(&subject.config));
     sheet.optional("Group", effective::group(&subject.config));
     sheet.flag("DynamicUser", exec.dynamic_user);
-    sheet.flag("RemoveIPC", exec.remove_ipc || exec.dynamic_user);
+    sheet.flag("RemoveIPC", effective::remove_ipc(exec));
     // Secrets are never shown.
     for name in [
         "SetCredential",
@@ -94,20 +95,20 @@ fn add_protections(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.optional("AppArmorProfile", labels.apparmor_profile.as_deref());
     sheet.optional("SmackProcessLabel", labels.smack_process_label.as_deref());
     sheet.flag("IgnoreSIGPIPE", exec.ignore_sigpipe);
-    let no_new_privileges = sandbox.no_new_privileges || exec.dynamic_user;
-    sheet.flag("NoNewPrivileges", no_new_privileges);
+    sheet.flag("NoNewPrivileges", effective::no_new_privileges(exec));
 }
 
 fn add_filters(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     let sandbox = &subject.config.exec.sandbox;
-    let calls = syscalls::filter(&sandbox.syscall_filter, true);
+    let calls = syscalls::filter(&sandbox.syscall_filter, Purpose::Refuse);
     let allow = sandbox.syscall_filter.0.allow;
     sheet.filter("SystemCallFilter", allow, &calls);
     let architectures = sandbox.syscall_architectures.iter();
     sheet.list("SystemCallArchitectures", architectures);
-    let error = sandbox.syscall_error_number.as_deref();
+    let error = sandbox.syscall_error_number.as_ref();
+    let error = error.map(|error| &*error.0);
     sheet.shown("SystemCallErrorNumber", syscalls::error_number(error));
-    let calls = syscalls::filter(&sandbox.syscall_log, false);
+    let calls = syscalls::filter(&sandbox.syscall_log, Purpose::Log);
     sheet.filter("SystemCallLog", sandbox.syscall_log.0.allow, &calls);
     sheet.optional("Personality", sandbox.personality);
     sheet.flag("LockPersonality", sandbox.lock_personality);
@@ -179,8 +180,7 @@ fn add_rest(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     let sandbox = &exec.sandbox;
     sheet.flag("MemoryDenyWriteExecute", sandbox.memory_deny_write_execute);
     sheet.flag("RestrictRealtime", sandbox.restrict_realtime);
-    let no_suid = sandbox.restrict_suid_sgid || exec.dynamic_user;
-    sheet.flag("RestrictSUIDSGID", no_suid);
+    sheet.flag("RestrictSUIDSGID", effective::restrict_suid_sgid(exec));
     let namespaces = sandbox.restrict_namespaces;
     let allowed: Vec<&str> = namespaces.names().collect();
     let allowed = if namespaces.is_everything() {
@@ -206,7 +206,7 @@ fn add_rest(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.flag("MountAPIVFS", images.mount_api_vfs.unwrap_or(own_root));
     // Only services have a session of their own in which a private keyring makes sense.
     let keyring = if matches!(subject.config.kind, UnitKind::Service(_)) {
-        sandbox.keyring_mode.as_str()
+        sandbox.keyring_mode.unwrap_or_default().as_str()
     } else {
         "shared"
     };

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_units::show::{Show, show};
 use muster_units::{Graph, Runtime};
 
-use crate::lists::UNORDERED;
+use crate::lists::{UNORDERED, known_there};
 use crate::machine::{EXPECTED, host, names, with_closure};
 
 /// What every unit has of its own.
@@ -67,7 +67,8 @@ fn lines(name: &str) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for key in unit.keys().filter(differs) {
         // The order of rows counts, so they are compared as one.
-        lines.insert(format!("{key}={}", unit[key].join("\n")));
+        let value = known_there(key, &unit[key].join("\n"));
+        lines.insert(format!("{key}={value}"));
     }
     for key in bare.keys().filter(|key| !unit.contains_key(*key)) {
         lines.insert(format!("-{key}"));

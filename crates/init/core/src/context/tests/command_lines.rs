@@ -62,12 +62,13 @@ fn prefixes_decide_about_rights() {
         (33, 34, vec![34, 40])
     );
     assert!(plain.context.no_new_privileges);
-    assert_eq!(plain.not_applied, ["PrivateTmp"]);
+    assert!(plain.context.sandbox.is_some());
     let full = built("+/bin/x");
     assert!(full.context.identity.is_none() && !full.context.no_new_privileges);
-    assert!(full.not_applied.is_empty());
+    assert!(full.context.sandbox.is_none() && full.private_tmp.is_none());
     let own_change = built("!/bin/x");
     assert!(own_change.context.identity.is_none() && own_change.context.no_new_privileges);
+    assert!(own_change.context.sandbox.is_some());
     // Where the kernel has ambient capabilities, two marks mean nothing.
     assert!(built("!!/bin/x").context.identity.is_some());
 }
@@ -84,30 +85,46 @@ fn an_older_directive_gives_all_but_the_main_command_full_rights() {
 }
 
 #[test]
-fn other_roots_are_refused_rather_than_ignored() {
-    let error = failure("RootDirectory=/srv/box");
-    assert_eq!(error.exit_code, 210);
-    let lines = "RootDirectory=/srv/box\nExecStart=/bin/x\nExecStartPre=+/bin/y";
-    let pre = (CommandPhase::StartPre, ExecKind::StartPre);
-    assert!(built_by(&mut Fake::default(), lines, pre, |_| {}).is_ok());
+fn programs_are_looked_for_in_the_root_that_the_process_will_have() {
+    let mut fake = Fake::default();
+    fake.programs.insert("/srv/box/usr/bin/x".into());
+    fake.programs.insert("/usr/local/bin/x".into());
+    let mut program = |lines: &str| {
+        let built = built_by(&mut fake, lines, START, |_| {});
+        built.map(|built| built.context.program)
+    };
+    let root = "RootDirectory=/srv/box\n";
+    let found = program(&format!("{root}ExecStart=x"));
+    assert_eq!(&*found.unwrap(), "/usr/bin/x");
+    let found = program(&format!("{root}ExecStart=+x"));
+    assert_eq!(&*found.unwrap(), "/usr/local/bin/x");
+    let error = program("RootImage=/srv/box.img\nExecStart=x").unwrap_err();
+    assert_eq!(error.exit_code, 203);
 }
 
 #[test]
-fn what_is_not_carried_out_is_named() {
-    let lines = "ExecStart=/bin/x\nProtectSystem=strict\nSystemCallFilter=@system-service\nMemoryMax=1G\n\
-                 CapabilityBoundingSet=CAP_CHOWN\nLoadCredential=a:/b\nTasksMax=5\nNice=5";
+fn what_is_not_carried_out_is_named_or_fails_the_start() {
+    let lines =
+        "ExecStart=/bin/x\nRestrictFileSystems=ext4\nLogNamespace=a\nUtmpIdentifier=a\nNice=5";
     let built = built_by(&mut Fake::default(), lines, START, |_| {}).unwrap();
-    let expected = [
-        "ProtectSystem",
-        "CapabilityBoundingSet",
-        "SystemCallFilter",
-        "LoadCredential",
-        "MemoryMax",
-        "TasksMax",
-    ];
+    // Filters of the group are a matter of its resources.
+    let expected = ["LogNamespace"];
     assert_eq!(built.not_applied, expected);
     let plain = built_by(&mut Fake::default(), "ExecStart=/bin/x", START, |_| {}).unwrap();
     assert!(plain.not_applied.is_empty());
+    // Neither the root nor secrets are dropped, whatever the unit says.
+    for (lines, code, why) in [
+        ("RootHash=ab", 226, "RootHash=: images are not checked"),
+        ("RootVerity=/a", 226, "RootHash=: images are not checked"),
+        ("SetCredentialEncrypted=a:b", 243, "SetCredentialEncrypted"),
+        ("LoadCredentialEncrypted=a:/b", 243, "LoadCredential"),
+    ] {
+        for lines in [lines.to_owned(), format!("SandboxBestEffort=yes\n{lines}")] {
+            let failure = failure(&lines);
+            assert_eq!(failure.exit_code, code, "{lines}");
+            assert!(failure.step.contains(why), "{lines}: {}", failure.step);
+        }
+    }
 }
 
 #[test]

@@ -3,46 +3,43 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use muster_exec::Identity;
-use muster_unit_file::config::DirectoryKind;
+use muster_engine::ids::InvocationId;
+use muster_exec::folders::{Folder, Kind, make_all};
+use muster_exec::{Identity, Keyring};
 use muster_unit_file::specifier::HostFacts;
 
 use super::rig::{Fake, START, built_by, unit, variable};
-use crate::context::folders::{Folder, ending, plan};
+use crate::context::folders::{ending, plan};
 use crate::context::machine::{Machine, RealMachine};
-use crate::context::make_folders;
+use crate::context::{make_folders, put_folders_away};
 
 #[test]
 fn folders_are_planned_named_and_told() {
     let lines = "ExecStart=/bin/x\nUser=web\nRuntimeDirectory=x y/z\nRuntimeDirectoryMode=0700\n\
                  StateDirectory=x:link\nConfigurationDirectory=x";
-    let built = built_by(&mut Fake::default(), lines, START, |_| {}).unwrap();
-    let folder = |kind, path: &str, link: Option<&str>, mode, owner| Folder {
+    let mut built = built_by(&mut Fake::default(), lines, START, |_| {}).unwrap();
+    let folder = |kind, root: &str, path: &str, link: Option<&str>, mode| Folder {
         kind,
+        root: root.into(),
         path: path.into(),
         link: link.map(Into::into),
         mode,
-        owner,
+        owner: Some((33, 34)),
+        private: None,
     };
-    let web = Some((33, 34));
+    let link = Some("/var/lib/link");
     let expected = [
-        folder(DirectoryKind::Runtime, "/run/x", None, 0o700, web),
-        folder(DirectoryKind::Runtime, "/run/y/z", None, 0o700, web),
-        folder(
-            DirectoryKind::State,
-            "/var/lib/x",
-            Some("/var/lib/link"),
-            0o755,
-            web,
-        ),
-        folder(DirectoryKind::Configuration, "/etc/x", None, 0o755, None),
+        folder(Kind::Runtime, "/run", "/run/x", None, 0o700),
+        folder(Kind::Runtime, "/run", "/run/y/z", None, 0o700),
+        folder(Kind::State, "/var/lib", "/var/lib/x", link, 0o755),
+        folder(Kind::Configuration, "/etc", "/etc/x", None, 0o755),
     ];
     assert_eq!(built.folders, expected);
     let told = |name| variable(&built.context, name);
     assert_eq!(told("RUNTIME_DIRECTORY"), Some("/run/x:/run/y/z"));
     assert_eq!(told("STATE_DIRECTORY"), Some("/var/lib/x"));
     assert_eq!(told("CACHE_DIRECTORY"), None);
-    let error = make_folders(&built.folders, &mut Fake::default()).unwrap_err();
+    let error = make_folders(&mut built, &mut Fake::default()).unwrap_err();
     assert_eq!((error.exit_code, error.errno), (233, 30));
     assert!(error.step.contains("/run/x"), "{}", error.step);
 }
@@ -54,10 +51,60 @@ fn runtime_folders_end_with_the_run_unless_they_are_kept() {
         let lines = format!("ExecStart=/bin/x\nRuntimeDirectory=x:l\nStateDirectory=s\n{preserve}");
         ending(&unit(&lines), &host, another_run).len()
     };
-    assert_eq!((ends("", true), ends("", false)), (2, 2));
+    assert_eq!((ends("", true), ends("", false)), (1, 1));
     let restart = "RuntimeDirectoryPreserve=restart";
-    assert_eq!((ends(restart, true), ends(restart, false)), (0, 2));
+    assert_eq!((ends(restart, true), ends(restart, false)), (0, 1));
     assert_eq!(ends("RuntimeDirectoryPreserve=yes", false), 0);
+    // What is in them is removed by somebody else.
+    let config = unit("ExecStart=/bin/x\nRuntimeDirectory=x:l\nStateDirectory=s");
+    let run = (InvocationId(7), false);
+    let (paths, remarks) =
+        put_folders_away(&config, &Default::default(), run, &mut Fake::default());
+    assert_eq!(paths, [format!("/run/x-{:032x}", 7)]);
+    assert!(remarks.is_empty());
+}
+
+/// The manager gives nobody a folder that is full of files: however long that takes, it goes on with its work.
+#[test]
+fn a_full_folder_gets_its_owner_from_whatever_sets_the_process_up() {
+    let made = |lines: &str| {
+        let lines = format!("ExecStart=/bin/x\n{lines}");
+        let mut built = built_by(&mut Fake::default(), &lines, START, |_| {}).unwrap();
+        make_folders(&mut built, &mut Fake::default()).unwrap();
+        built.context
+    };
+    let quick = made("User=web\nStateDirectory=s\nCacheDirectory=c");
+    assert!(quick.sandbox.is_none() && quick.keyring == Keyring::Private);
+    let full = made("User=web\nStateDirectory=s\nCacheDirectory=c\nStateDirectoryMode=0777");
+    let sandbox = full.sandbox.unwrap();
+    let paths: Vec<&str> = sandbox.folders.iter().map(|one| &*one.path).collect();
+    assert_eq!(paths, ["/var/lib/s"]);
+    assert_eq!(sandbox.folders[0].owner, Some((33, 34)));
+    // What it has beside that stays the same.
+    assert_eq!(
+        (full.keyring, sandbox.keyring),
+        (Keyring::Inherit, Keyring::Private)
+    );
+    assert_eq!(full.identity.unwrap().uid, 33);
+}
+
+#[test]
+fn folders_of_a_user_that_only_name_services_know_are_given_by_who_asks_them() {
+    for (command, only) in [("/bin/x", false), ("+/bin/x", true), ("!/bin/x", true)] {
+        let lines = format!("User=far\nStateDirectory=s\nExecStart={command}");
+        let mut built = built_by(&mut Fake::default(), &lines, START, |_| {}).unwrap();
+        make_folders(&mut built, &mut Fake::default()).unwrap();
+        assert!(built.context.identity.is_none());
+        let sandbox = built.context.sandbox.unwrap();
+        let names = sandbox.names.unwrap();
+        assert_eq!(names.user.as_deref(), Some("far"));
+        assert_eq!(
+            (names.only_for_folders, names.login_environment),
+            (only, !only)
+        );
+        assert_eq!(sandbox.folders.len(), 1, "{command}");
+        assert_eq!(sandbox.folders[0].owner, None, "{command}");
+    }
 }
 
 /// A folder for a unit below a temporary place, with the identity of whoever runs the test.
@@ -86,27 +133,52 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn folders_are_made_mended_and_removed() {
     let root = tempfile::tempdir().unwrap();
-    let mut machine = RealMachine::new(Path::new("/"));
+    let mut machine = RealMachine::new(Path::new("/"), Path::new("/nonexistent"));
     let folders = planned(
         root.path(),
         "RuntimeDirectory=a/b:l\nRuntimeDirectoryMode=2750",
     );
     for _ in 0..2 {
-        make_folders(&folders, &mut machine).unwrap();
+        assert!(machine.make_folder(&folders[0]).unwrap());
     }
     let made = root.path().join("a/b");
     assert_eq!((mode(&made), mode(&root.path().join("a"))), (0o2750, 0o755));
     assert!(root.path().join("l").is_dir());
     std::fs::write(made.join("file"), "x").unwrap();
     std::fs::set_permissions(&made, PermissionsExt::from_mode(0o777)).unwrap();
-    make_folders(&folders, &mut machine).unwrap();
+    assert!(machine.make_folder(&folders[0]).unwrap());
     assert_eq!(mode(&made), 0o2750);
-    for _ in 0..2 {
-        for path in [root.path().join("l"), made.clone()] {
-            machine.remove_folder(path.to_str().unwrap()).unwrap();
-        }
-    }
+    let left = machine.put_away(&folders[0], "x").unwrap().unwrap();
+    assert!(Path::new(&left).join("file").exists());
+    assert_eq!(machine.put_away(&folders[0], "x").unwrap(), None);
     assert!(!made.exists() && !root.path().join("l").is_symlink());
+}
+
+#[test]
+fn folders_become_private_and_come_out_again_with_what_is_in_them() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |path: &str| root.path().join(path);
+    std::fs::create_dir_all(at("a/b")).unwrap();
+    std::fs::write(at("a/b/file"), "x").unwrap();
+    let lines = "RuntimeDirectory=a/b\nRuntimeDirectoryPreserve=yes";
+    let private = planned(root.path(), &format!("{lines}\nDynamicUser=yes"));
+    for _ in 0..2 {
+        make_all(&private, None).unwrap();
+        assert_eq!(mode(&at("private")), 0o700);
+        assert!(at("a/b").is_symlink() && at("private/a/b/file").exists());
+        assert_eq!(std::fs::read(at("a/b/file")).unwrap(), b"x");
+    }
+    let public = planned(root.path(), lines);
+    for _ in 0..2 {
+        make_all(&public, None).unwrap();
+        assert!(!at("a/b").is_symlink() && at("a/b/file").exists());
+        assert!(!at("private/a/b").exists());
+    }
+    // A link to somewhere else is nobody's to take away.
+    std::fs::remove_dir_all(at("a/b")).unwrap();
+    symlink(at("private"), at("a/b")).unwrap();
+    assert!(make_all(&public, None).is_err());
+    assert!(at("a/b").is_symlink());
 }
 
 #[test]
@@ -116,8 +188,8 @@ fn a_link_in_the_place_of_a_folder_is_not_followed() {
     std::fs::set_permissions(elsewhere.path(), PermissionsExt::from_mode(0o711)).unwrap();
     symlink(elsewhere.path(), root.path().join("a")).unwrap();
     let folders = planned(root.path(), "RuntimeDirectory=a\nRuntimeDirectoryMode=0777");
-    let error = make_folders(&folders, &mut RealMachine::new(Path::new("/"))).unwrap_err();
-    assert_eq!(error.exit_code, 233);
+    let (step, _) = make_all(&folders, None).unwrap_err();
+    assert_eq!(step.exit_code(), 233);
     assert_eq!(mode(elsewhere.path()), 0o711);
 }
 
@@ -137,7 +209,7 @@ fn a_new_owner_gets_everything_in_a_folder_but_nothing_outside() {
     symlink(&outside, root.path().join("a/deep/link")).unwrap();
     let mut folders = planned(root.path(), "RuntimeDirectory=a");
     folders[0].owner = Some((4711, 4712));
-    make_folders(&folders, &mut RealMachine::new(Path::new("/"))).unwrap();
+    make_all(&folders, None).unwrap();
     let owner = |path: &str| {
         std::fs::symlink_metadata(root.path().join(path))
             .unwrap()
@@ -155,7 +227,7 @@ fn the_real_machine_reads_matches_and_holds_data() {
     for name in ["b.env", "a.env", ".hidden.env", "other"] {
         std::fs::write(root.path().join(name), name).unwrap();
     }
-    let machine = RealMachine::new(Path::new("/"));
+    let machine = RealMachine::new(Path::new("/"), Path::new("/nonexistent"));
     let pattern = root.path().join("*.env");
     let found = machine.matching(pattern.to_str().unwrap());
     let expected =

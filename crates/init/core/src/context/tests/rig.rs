@@ -10,6 +10,8 @@ use muster_engine::ids::InvocationId;
 use muster_engine::protocol::{ExecKind, SpawnError};
 use muster_exec::ExecContext;
 use muster_exec::accounts::{AccountError, Accounts};
+use muster_exec::folders::{Folder, FolderError};
+use muster_mounts::Folders;
 use muster_unit_file::config::{CommandPhase, UnitConfig, UnitKind};
 use muster_unit_file::fs::MemoryFs;
 use muster_unit_file::load::{Loader, SearchPath};
@@ -17,9 +19,15 @@ use muster_unit_file::name::UnitName;
 use muster_unit_file::specifier::HostFacts;
 use muster_units::Host;
 
-use crate::context::folders::Folder;
 use crate::context::machine::Machine;
-use crate::context::{Built, Facts, build};
+use crate::context::{Built, Facts, Joined, build};
+
+/// Folders with this mode cannot be made.
+pub(super) const READ_ONLY: u16 = 0o700;
+/// Folders with this mode are full of files that belong to somebody else.
+const FULL: u16 = 0o777;
+/// The number of every dynamic user.
+pub(super) const DYNAMIC: u32 = 62_000;
 
 const PASSWD: &str = "root:x:0:0::/root:/bin/bash\n\
     web:x:33:34::/var/www:/usr/sbin/nologin\njo:x:1000:1000::/home/jo:/bin/zsh\n";
@@ -30,6 +38,7 @@ pub(super) struct Fake {
     pub(super) programs: BTreeSet<String>,
     pub(super) variables: BTreeMap<String, String>,
     pub(super) data: RefCell<Vec<u8>>,
+    pub(super) has_name_services: bool,
     accounts: Accounts,
 }
 
@@ -40,6 +49,7 @@ impl Default for Fake {
             programs: BTreeSet::new(),
             variables: BTreeMap::new(),
             data: RefCell::default(),
+            has_name_services: false,
             accounts: Accounts::from_texts(PASSWD, GROUP),
         }
     }
@@ -68,17 +78,48 @@ impl Machine for Fake {
         Ok(&self.accounts)
     }
 
+    fn has_name_services(&self) -> bool {
+        self.has_name_services
+    }
+
+    fn dynamic_user(&mut self, name: &str, _: &[Folder]) -> io::Result<u32> {
+        match name {
+            "full" => Err(io::ErrorKind::QuotaExceeded.into()),
+            _ => Ok(DYNAMIC),
+        }
+    }
+
+    fn number_of(&mut self, user: &str) -> Option<u32> {
+        Some(self.accounts.user(user).ok()?.uid)
+    }
+
+    fn dynamic_users(&mut self) -> Vec<(Box<str>, u32)> {
+        Vec::new()
+    }
+
+    fn keep_dynamic_users(&mut self, _: &BTreeSet<String>) {}
+
+    fn make_private_tmp(&mut self, _: &Folders) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(30))
+    }
+
     fn data(&self, bytes: &[u8]) -> io::Result<OwnedFd> {
         *self.data.borrow_mut() = bytes.to_vec();
         Ok(std::fs::File::open("/dev/null")?.into())
     }
 
-    fn make_folder(&mut self, _: &Folder) -> io::Result<()> {
-        Err(io::Error::from_raw_os_error(30))
+    fn make_folder(&mut self, folder: &Folder) -> Result<bool, FolderError> {
+        match folder.mode {
+            READ_ONLY => Err(FolderError {
+                detail: format!("cannot make the folder {}", folder.path).into(),
+                errno: rustix::io::Errno::ROFS,
+            }),
+            mode => Ok(mode != FULL),
+        }
     }
 
-    fn remove_folder(&mut self, _: &str) -> io::Result<()> {
-        Err(io::Error::from_raw_os_error(30))
+    fn put_away(&mut self, folder: &Folder, tag: &str) -> Result<Option<String>, FolderError> {
+        Ok(Some(format!("{}-{tag}", folder.path)))
     }
 }
 
@@ -114,6 +155,8 @@ fn facts<'a>() -> Facts<'a> {
         ended: None,
         remote: None,
         trigger: None,
+        joined: Joined::default(),
+        pressure: &[],
     }
 }
 

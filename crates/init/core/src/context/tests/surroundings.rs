@@ -7,7 +7,7 @@ use muster_exec::{FileAccess, Limit, Prepared, Stream, TakeControl};
 use muster_unit_file::config::CommandPhase;
 use proptest::prelude::*;
 
-use super::rig::{Fake, START, built_by, context, failure, variable};
+use super::rig::{Fake, START, built_by, context, failure, unit, variable};
 
 const STOP_POST: (CommandPhase, ExecKind) = (CommandPhase::StopPost, ExecKind::StopPost);
 
@@ -125,6 +125,7 @@ fn an_environment_file_that_is_needed_must_be_there() {
     for path in ["/etc/none", "/etc/none*"] {
         let error = failure(&format!("EnvironmentFile={path}"));
         assert!(error.step.contains(path), "{}", error.step);
+        assert!(error.early, "no process is made for it");
     }
 }
 
@@ -205,6 +206,8 @@ fn accounts_are_looked_up_by_name_and_number() {
         assert_eq!(variable(&jo, name), Some(value));
     }
     assert_eq!(&*jo.working_directory.unwrap().path, "/home/jo");
+    let nobody = context("WorkingDirectory=~").working_directory.unwrap();
+    assert_eq!(&*nobody.path, "/root", "the manager's own");
     let group = context("User=jo\nGroup=ssl").identity.unwrap();
     assert_eq!((group.gid, group.groups), (40, vec![40, 41]));
     let only_group = context("Group=ssl").identity.unwrap();
@@ -213,17 +216,20 @@ fn accounts_are_looked_up_by_name_and_number() {
         (0, 40, vec![])
     );
     assert_eq!(context("").identity, None);
-    for (lines, code) in [
-        ("User=nobody-here", 217),
-        ("Group=none", 216),
-        ("SupplementaryGroups=none", 216),
-    ] {
-        let error = failure(lines);
-        assert_eq!((error.exit_code, error.errno), (code, 3), "{lines}");
-    }
-    let error = failure("DynamicUser=yes");
+    let error = failure("User=4711\nStateDirectory=x");
+    assert_eq!((error.exit_code, error.errno), (217, 3));
+    let error = failure("DynamicUser=yes\nUser=full");
     assert_eq!(error.exit_code, 217);
-    assert!(error.step.contains("DynamicUser="), "{}", error.step);
+    assert!(error.step.contains("full"), "{}", error.step);
+}
+
+#[test]
+fn login_variables_are_as_the_unit_wants_them() {
+    let without = context("User=jo\nSetLoginEnvironment=no");
+    assert_eq!(variable(&without, "HOME"), None);
+    let root = context("SetLoginEnvironment=yes");
+    assert_eq!(variable(&root, "HOME"), Some("/root"));
+    assert_eq!(variable(&context(""), "HOME"), None);
 }
 
 /// Standard streams of a main process, with a log at place 0 and a connection where it is said.
@@ -340,6 +346,40 @@ fn terminals_are_taken_only_by_what_talks_to_people() {
 }
 
 #[test]
+fn a_terminal_is_waited_for_by_a_helper_alone() {
+    let waits = context("StandardInput=tty");
+    assert_eq!(waits.terminal.unwrap().control, TakeControl::Wait);
+    assert!(waits.sandbox.is_some());
+    let fails = context("StandardInput=tty-fail");
+    assert_eq!(fails.terminal.unwrap().control, TakeControl::IfFree);
+    assert!(fails.sandbox.is_none());
+}
+
+#[test]
+fn a_terminal_is_restored_after_a_unit_that_uses_one_and_says_so() {
+    let restorer = |lines: &str| {
+        let config = unit(&format!("ExecStart=/bin/x\n{lines}"));
+        crate::context::terminal_restorer(&config, "/helper")
+    };
+    assert!(restorer("TTYReset=yes").is_none());
+    assert!(restorer("StandardInput=tty").is_none());
+    for lines in [
+        "StandardOutput=tty",
+        "StandardInput=tty",
+        "StandardInput=tty-force",
+    ] {
+        let context = restorer(&format!("TTYPath=/dev/x\nTTYReset=yes\n{lines}")).unwrap();
+        assert_eq!(context.stdin, Stream::Terminal);
+        let terminal = context.terminal.unwrap();
+        assert_eq!(
+            (&*terminal.path, terminal.control),
+            ("/dev/x", TakeControl::No)
+        );
+        assert!(terminal.reset && !terminal.hang_up && !terminal.clear);
+    }
+}
+
+#[test]
 fn settings_arrive_in_the_kernels_numbers() {
     let context = context(
         "UMask=0027\nNice=-5\nOOMScoreAdjust=-900\nIgnoreSIGPIPE=no\nCPUSchedulingPolicy=rr\nCPUSchedulingPriority=7\n\
@@ -388,4 +428,19 @@ fn sockets_are_as_the_unit_wants_them_and_kept_descriptors_as_they_were() {
         .map(|fd| (fd.fd, &*fd.name, fd.nonblocking))
         .collect();
     assert_eq!(passed, [(0, "web.socket", Some(true)), (1, "stored", None)]);
+}
+
+#[test]
+fn only_the_main_command_has_the_root_where_the_unit_says_so() {
+    let lines =
+        "RootDirectory=/srv/box\nRootDirectoryStartOnly=yes\nExecStart=/bin/x\nExecStartPre=/bin/y";
+    let pre = (CommandPhase::StartPre, ExecKind::StartPre);
+    let root = |lines: &str, phase| {
+        let built = built_by(&mut Fake::default(), lines, phase, |_| {}).unwrap();
+        let sandbox = built.context.sandbox;
+        sandbox.is_some_and(|sandbox| format!("{sandbox:?}").contains("/srv/box"))
+    };
+    assert!(root(lines, START) && !root(lines, pre));
+    let everybody = lines.replace("=yes", "=no");
+    assert!(root(&everybody, START) && root(&everybody, pre));
 }

@@ -1,7 +1,8 @@
 //! Mounts and swaps: what the kernel's tables say, told to the units that stand for it.
 //!
 //! A mount that no unit knows gets a unit, unless a storm of them comes at once: then units are made only of those that
-//! somebody asks for, and each of them is told what the table says when it is loaded.
+//! somebody asks for, and each of them is told what the table says when it is loaded. What is mounted below Muster's own
+//! runtime folder gets none by itself either: roots of containers come and go by the hundred, and nothing depends on them.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -91,6 +92,7 @@ impl Core {
                 self.activation.tables.unlisted = true;
                 let names = changes
                     .iter()
+                    .filter(|change| !self.is_own(&change.place))
                     .filter_map(|change| UnitName::from_path(&change.place, UnitType::Mount).ok());
                 let new = names.filter(|name| self.loaded_unit(name.as_str()).is_none());
                 let new: Vec<UnitName> = new.collect();
@@ -150,7 +152,7 @@ impl Core {
             };
             match self.loaded_unit(name.as_str()) {
                 Some(unit) => self.tell_table(unit, change.now.is_some()),
-                None if change.now.is_some() => new.push(name),
+                None if change.now.is_some() && !self.is_own(&change.place) => new.push(name),
                 None => {}
             }
             if let Some(what) = change.now.as_ref().map(|entry| &*entry.what) {
@@ -159,6 +161,10 @@ impl Core {
         }
         self.activation.tables.unlisted = true;
         self.make_mount_units(new);
+    }
+
+    fn is_own(&self, place: &str) -> bool {
+        Path::new(place).starts_with(&self.options.runtime)
     }
 
     /// They are told what the table says as soon as they are loaded.

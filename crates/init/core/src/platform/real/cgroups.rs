@@ -1,5 +1,8 @@
 //! Cgroups, and how their emptiness is heard of.
 
+mod alarms;
+mod limits;
+
 use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
@@ -7,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use muster_cgroup::{CgroupPath, Mode, Pid, Signal};
+use muster_cgroup::{CgroupPath, Controller, Mode, Pid, Signal, SpawnTarget};
 use rustix::fs::inotify;
 
 use super::{RealPlatform, process};
@@ -41,12 +44,23 @@ pub(super) fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-/// Cgroups whose emptiness somebody waits for.
+/// What is watched of a cgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Watch {
+    /// Whether anybody is in it.
+    Emptiness,
+    /// Whether the kernel ends processes of it for lack of memory.
+    Memory,
+}
+
+/// Cgroups that somebody wants to hear of.
 #[derive(Debug)]
 pub(super) struct Watched {
     inotify: OwnedFd,
-    by_watch: HashMap<i32, Box<str>>,
-    by_path: HashMap<Box<str>, i32>,
+    by_watch: HashMap<i32, (Box<str>, Watch)>,
+    by_path: HashMap<(Box<str>, Watch), i32>,
+    /// Of cgroups whose memory is counted by the first version.
+    pub(super) alarms: alarms::Alarms,
 }
 
 impl Watched {
@@ -56,6 +70,7 @@ impl Watched {
             inotify: inotify::init(flags)?,
             by_watch: HashMap::new(),
             by_path: HashMap::new(),
+            alarms: alarms::Alarms::default(),
         })
     }
 
@@ -63,29 +78,34 @@ impl Watched {
         self.inotify.as_fd()
     }
 
-    pub(super) fn add(&mut self, path: &str, file: Option<PathBuf>) -> io::Result<()> {
+    pub(super) fn add(&mut self, path: &str, what: Watch, file: Option<PathBuf>) -> io::Result<()> {
         let file = file.ok_or(io::ErrorKind::Unsupported)?;
         let watch = inotify::add_watch(&self.inotify, file, inotify::WatchFlags::MODIFY)?;
-        self.by_watch.insert(watch, path.into());
-        self.by_path.insert(path.into(), watch);
+        self.by_watch.insert(watch, (path.into(), what));
+        self.by_path.insert((path.into(), what), watch);
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, path: &str) {
-        if let Some(watch) = self.by_path.remove(path) {
+    pub(super) fn remove(&mut self, path: &str, what: Watch) {
+        if let Some(watch) = self.by_path.remove(&(path.into(), what)) {
             self.by_watch.remove(&watch);
             // The file is gone where the cgroup is.
             let _ = inotify::remove_watch(&self.inotify, watch);
         }
     }
 
-    pub(super) fn changed(&mut self, changed: &mut Vec<Box<str>>) {
+    pub(super) fn changed(&mut self, emptied: &mut Vec<Box<str>>, starved: &mut Vec<Box<str>>) {
         let mut space = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.inotify, &mut space);
         while let Ok(event) = events.next() {
-            if let Some(path) = self.by_watch.get(&event.wd())
-                && !changed.contains(path)
-            {
+            let Some((path, what)) = self.by_watch.get(&event.wd()) else {
+                continue;
+            };
+            let changed = match what {
+                Watch::Emptiness => &mut *emptied,
+                Watch::Memory => &mut *starved,
+            };
+            if !changed.contains(path) {
                 changed.push(path.clone());
             }
         }
@@ -97,6 +117,22 @@ fn number(pid: Pid) -> u32 {
 }
 
 impl RealPlatform {
+    pub(super) fn make_group(&mut self, text: &str) -> io::Result<bool> {
+        let path = path(text)?;
+        let new = self.tree.make(&path).map_err(io::Error::other)?;
+        self.fresh = new.then_some(path);
+        Ok(new)
+    }
+
+    /// How a process gets into a group, which is made if it is not there.
+    pub(super) fn target_of(&mut self, path: &CgroupPath) -> io::Result<SpawnTarget> {
+        let target = match self.fresh.take() {
+            Some(fresh) if fresh == *path => self.tree.target_of(path, true),
+            _ => self.tree.target(path),
+        };
+        target.map_err(io::Error::other)
+    }
+
     pub(super) fn attach_all(&mut self, text: &str, pids: &[u32]) -> io::Result<()> {
         let path = path(text)?;
         for pid in pids {
@@ -107,7 +143,12 @@ impl RealPlatform {
         Ok(())
     }
 
-    pub(super) fn signal_all(&mut self, text: &str, number: u8) -> io::Result<bool> {
+    pub(super) fn signal_all(
+        &mut self,
+        text: &str,
+        number: u8,
+        spared: &[u32],
+    ) -> io::Result<bool> {
         let path = path(text)?;
         let signal = signal(number)?;
         if signal == Signal::KILL {
@@ -117,7 +158,12 @@ impl RealPlatform {
             }
             return Ok(populated);
         }
-        let told = self.tree.signal(&path, signal).map_err(io::Error::other)?;
+        let spared: Vec<Pid> = spared
+            .iter()
+            .filter_map(|pid| i32::try_from(*pid).ok().and_then(Pid::from_raw))
+            .collect();
+        let told = self.tree.signal(&path, signal, &spared);
+        let told = told.map_err(io::Error::other)?;
         Ok(told > 0)
     }
 
@@ -164,12 +210,30 @@ impl RealPlatform {
     }
 
     pub(super) fn usage_of(&self, text: &str) -> Usage {
-        let used = path(text).ok().and_then(|path| self.tree.usage(&path).ok());
-        used.map_or_else(Usage::default, |used| Usage {
-            tasks: used.tasks,
-            memory: used.memory.map(|memory| memory.bytes()),
-            cpu: used.cpu_usec,
-        })
+        let Ok(path) = path(text) else {
+            return Usage::default();
+        };
+        let used = self.tree.usage(&path).unwrap_or_default();
+        Usage {
+            network: self.traffic_of(&path),
+            refusals: self.tree.refusals(&path),
+            ..as_usage(used)
+        }
+    }
+
+    pub(super) fn consumed_by(&self, text: &str, disks: bool, network: bool) -> Usage {
+        let Ok(path) = path(text) else {
+            return Usage::default();
+        };
+        let io = disks.then_some(Controller::Io);
+        let counted = io.into_iter().chain([Controller::Memory]).collect();
+        Usage {
+            network: match network {
+                true => self.traffic_of(&path),
+                false => [None; 4],
+            },
+            ..as_usage(self.tree.consumed(&path, counted))
+        }
     }
 
     /// The cgroup of a process, below the root of the tree.
@@ -177,6 +241,17 @@ impl RealPlatform {
         let table = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         let path = own_line(&table, self.tree.mode())?.strip_prefix(&*self.root)?;
         Some(path.trim_start_matches('/').into())
+    }
+}
+
+fn as_usage(used: muster_cgroup::Usage) -> Usage {
+    Usage {
+        tasks: used.tasks,
+        memory: used.memory.map(|memory| memory.bytes()),
+        memory_peak: used.memory_peak,
+        cpu: used.cpu_usec,
+        disks: [used.io_read, used.io_reads, used.io_write, used.io_writes],
+        ..Usage::default()
     }
 }
 

@@ -44,17 +44,18 @@ impl RealPlatform {
             step: format!("cgroup: {error}").into(),
             errno: error.raw_os_error().unwrap_or(libc::EIO),
             exit_code: EXIT_CGROUP,
+            early: false,
         };
         let path = cgroups::path(launch.cgroup).map_err(refused)?;
-        let target = self
-            .tree
-            .target(&path)
-            .map_err(|error| refused(io::Error::other(error)))?;
+        let target = self.target_of(&path).map_err(refused)?;
+        let joins = self.tree.joins(&path).map_err(io::Error::other);
+        let joins = joins.map_err(refused)?;
         let mut prepared = Prepared::new(launch.context, launch.descriptors)
             .map_err(|error| failed(&error.into()))?;
         self.slot.begin(action.0);
         let how = ExecLaunch {
             cgroup: Some(&target),
+            joins: &joins,
             parent: Parent::Same,
             mode: Mode::Suspended,
         };
@@ -83,6 +84,7 @@ impl RealPlatform {
         self.slot.begin(0);
         let how = ExecLaunch {
             cgroup: None,
+            joins: &[],
             parent: Parent::Same,
             mode: Mode::Suspended,
         };
@@ -133,6 +135,7 @@ fn failed(error: &muster_exec::SpawnError) -> SpawnError {
         step: error.to_string().into(),
         errno: error.errno,
         exit_code: error.exit_code(),
+        early: false,
     }
 }
 

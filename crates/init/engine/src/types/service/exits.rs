@@ -30,11 +30,17 @@ impl Act<'_> {
         match role {
             Role::Main if std::mem::take(&mut self.service.main_asked) => {
                 self.log(Severity::Error, message);
-                self.main_ended(status);
+                match error.early {
+                    true => self.never_made(),
+                    false => self.main_ended(status),
+                }
             }
             Role::Control if std::mem::take(&mut self.service.control_asked) => {
                 self.log(Severity::Error, message);
-                self.control_ended(status);
+                match error.early {
+                    true => self.never_made(),
+                    false => self.control_ended(status),
+                }
             }
             Role::Probe if self.probe_is_asked() => {
                 self.log(Severity::Error, message);
@@ -42,6 +48,24 @@ impl Act<'_> {
             }
             // It was not waited for any longer.
             Role::Main | Role::Control | Role::Probe => {}
+        }
+    }
+
+    /// A process was not even made: there is nothing that ended, and nothing to judge.
+    fn never_made(&mut self) {
+        use ServiceState::*;
+        match self.service.state {
+            Condition | StartPre | Start | StartPost | Stop => {
+                self.enter_signal(StopSigterm, Outcome::Resources);
+            }
+            Reload => self.finish_reload(false),
+            StopPost => {
+                self.blame(Outcome::Resources);
+                self.after_stop_post();
+            }
+            StopWatchdog | StopSigterm | StopSigkill | FinalWatchdog | FinalSigterm
+            | FinalSigkill => self.look_after_signal(),
+            Dead | Running | Exited | ReloadSignal | ReloadNotify | Failed | AutoRestart => {}
         }
     }
 

@@ -88,6 +88,7 @@ impl Act<'_> {
             index,
         };
         self.service.command = Some(command);
+        self.service.setting_up = false;
         // The process that Type=forking starts only leads to the main process.
         let role = match self.spec.service_type {
             ServiceType::Forking => Role::Control,
@@ -118,10 +119,30 @@ impl Act<'_> {
         self.signal_late_process(role);
     }
 
+    /// As [`spawned`](Self::spawned), but the program itself does not run yet.
+    pub(super) fn delegated(&mut self, role: Role, process: Process) {
+        if role == Role::Main {
+            self.service.setting_up = true;
+        }
+        self.spawned(role, process);
+    }
+
+    pub(super) fn executed(&mut self, pid: u32) {
+        let main = self.service.main.as_ref();
+        if main.is_some_and(|process| process.pid == pid) {
+            self.service.setting_up = false;
+            self.check_started();
+        }
+    }
+
     /// Whether the main process is there and has shown what its type wants to see.
     fn check_started(&mut self) {
         let shown = match self.spec.service_type {
-            ServiceType::Simple | ServiceType::Exec | ServiceType::Idle => true,
+            ServiceType::Exec => !self.service.setting_up,
+            // What comes next may have to find the main process where it will be.
+            ServiceType::Simple | ServiceType::Idle => {
+                !self.service.setting_up || self.command_count(ExecKind::StartPost) == 0
+            }
             ServiceType::Notify | ServiceType::NotifyReload => self.service.ready,
             ServiceType::Dbus => self.service.bus_owned,
             ServiceType::Forking => !self.has_control(),

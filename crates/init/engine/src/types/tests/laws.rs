@@ -231,7 +231,7 @@ fn anything(dice: &mut Dice) -> Input {
         cgroup: "/u".into(),
         invocation: InvocationId(u128::from(dice.below(3))),
     };
-    match dice.below(33) {
+    match dice.below(35) {
         0 | 1 => Input::Start {
             invocation: InvocationId(1),
         },
@@ -245,12 +245,22 @@ fn anything(dice: &mut Dice) -> Input {
             role: dice.pick(&roles),
             process,
         },
+        33 => Input::Delegated {
+            role: dice.pick(&roles),
+            process,
+            stands_for: dice.pick(&[false, true]),
+        },
+        34 => Input::Executed {
+            pid,
+            dropped: Vec::new(),
+        },
         10 => Input::SpawnFailed {
             role: dice.pick(&roles),
             error: SpawnError {
                 step: "exec".into(),
                 errno: 2,
                 exit_code: 203,
+                early: dice.percent(50),
             },
         },
         11 | 12 => Input::Exited {

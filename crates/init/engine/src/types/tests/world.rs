@@ -123,13 +123,44 @@ impl World {
         self.give(Input::Spawned { role, process })
     }
 
+    /// The command that is asked for appears as a process that is still set up.
+    pub(crate) fn delegated(&mut self) -> &mut Self {
+        let (role, _) = self.asked.pop_front().expect("a command was asked for");
+        let process = self.process();
+        self.processes.push((process.pid, role));
+        self.give(Input::Delegated {
+            role,
+            process,
+            stands_for: false,
+        })
+    }
+
+    /// The last process runs its program.
+    pub(crate) fn executed(&mut self) -> &mut Self {
+        let pid = self.processes.last().expect("a process lives").0;
+        self.give(Input::Executed {
+            pid,
+            dropped: Vec::new(),
+        })
+    }
+
     /// The command that is asked for cannot be had.
     pub(crate) fn spawn_fails(&mut self) -> &mut Self {
+        self.spawn_fails_when(false)
+    }
+
+    /// What the command needs cannot even be put together.
+    pub(crate) fn spawn_fails_early(&mut self) -> &mut Self {
+        self.spawn_fails_when(true)
+    }
+
+    fn spawn_fails_when(&mut self, early: bool) -> &mut Self {
         let (role, _) = self.asked.pop_front().expect("a command was asked for");
         let error = SpawnError {
             step: "exec".into(),
             errno: 2,
             exit_code: 203,
+            early,
         };
         self.give(Input::SpawnFailed { role, error })
     }

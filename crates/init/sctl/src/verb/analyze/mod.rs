@@ -18,7 +18,7 @@ use muster_unit_file::timespan::{TimeSpan, TimeSpanError};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::{ActionError, VerbError, lists, time, verify};
+use super::{ActionError, VerbError, lists, security, time, verify};
 use crate::cli::{Analyze, AnalyzeVerb, CriticalChain, Dot, Format};
 use crate::console::{Console, Exit};
 use crate::manager::Manager;
@@ -74,6 +74,10 @@ pub(super) fn analyze(
         }
         AnalyzeVerb::Dot(arguments) => draw(arguments, manager, console),
         AnalyzeVerb::Verify(arguments) => verify::verify(arguments, console),
+        AnalyzeVerb::Security(arguments) => {
+            super::refuse_host(manager)?;
+            security::security(arguments, manager, console)
+        }
         AnalyzeVerb::Calendar(arguments) => time::calendar(arguments, console),
         AnalyzeVerb::Timespan(arguments) => time::timespan(arguments, console),
         AnalyzeVerb::Timestamp(arguments) => time::timestamp(arguments, console),

@@ -26,6 +26,29 @@ fn simple_exec_and_idle_are_up_with_their_process() {
 }
 
 #[test]
+fn exec_waits_until_the_program_runs_and_simple_only_for_what_comes_next() {
+    let mut world = of_type(ServiceType::Exec);
+    world
+        .start()
+        .delegated()
+        .is("start")
+        .executed()
+        .is("running");
+    let mut world = of_type(ServiceType::Exec);
+    world.start().delegated().is("start");
+    world.ends(Role::Main, ExitStatus::Code(226));
+    world.ended("failed", Outcome::ExitCode);
+    let mut world = of_type(ServiceType::Simple);
+    world.start().delegated().is("running").executed();
+    world.is("running");
+    let mut world = World::service(|spec| spec.commands = commands(&[Start, StartPost]));
+    world.start().delegated().is("start").executed();
+    world.is("start-post").delegated();
+    world.ends(Role::Control, ExitStatus::Code(0));
+    world.is("running");
+}
+
+#[test]
 fn idle_is_held_for_five_seconds_at_most_and_not_at_all_after_a_stop() {
     let mut world = of_type(ServiceType::Idle);
     world.start().expire(crate::protocol::DeadlineKind::Idle);
@@ -206,6 +229,33 @@ fn each_step_that_fails_ends_the_run_unless_it_is_ignored() {
                 world.is("stop-post").asks(StopPost, 0).runs_well();
                 world.ended("failed", Outcome::ExitCode);
             }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_even_be_put_together_is_a_lack_of_resources_and_never_forgiven() {
+    for kind in [Condition, StartPre, Start, StartPost] {
+        for service_type in [ServiceType::Oneshot, ServiceType::Simple] {
+            let mut world = World::service(|spec| {
+                spec.service_type = service_type;
+                spec.commands = commands(&[Condition, StartPre, Start, StartPost]);
+                for command in &mut spec.commands {
+                    command.ignore_failure = true;
+                }
+            });
+            world.start();
+            while world.asked[0].1.kind != kind {
+                match world.asked[0].0 {
+                    Role::Main if service_type == ServiceType::Simple => world.spawned(),
+                    _ => world.runs_well(),
+                };
+            }
+            world.spawn_fails_early().report_empty();
+            if service_type == ServiceType::Simple && kind == StartPost {
+                world.ends(Role::Main, ExitStatus::Signal(15));
+            }
+            world.ended("failed", Outcome::Resources);
         }
     }
 }

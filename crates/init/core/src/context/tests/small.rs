@@ -1,0 +1,47 @@
+//! Small rules of single directives.
+
+use super::rig::{Fake, START, built_by, context, failure, variable};
+
+#[test]
+fn files_of_streams_have_the_mode_that_the_mask_leaves() {
+    assert_eq!(context("").stream_mode, 0o644);
+    assert_eq!(context("UMask=0077").stream_mode, 0o600);
+    assert_eq!(context("UMask=0002").stream_mode, 0o664);
+}
+
+#[test]
+fn processors_follow_memory_nodes() {
+    let mut fake = Fake::default();
+    let node = |number| format!("/sys/devices/system/node/node{number}/cpulist");
+    fake.files.insert(node(0), b"0-1,4\n".to_vec());
+    fake.files.insert(node(1), b"2-3\n".to_vec());
+    let lines = "ExecStart=/bin/x\nNUMAPolicy=bind\nNUMAMask=0-1\nCPUAffinity=numa";
+    let built = built_by(&mut fake, lines, START, |_| {}).unwrap();
+    assert_eq!(built.context.processors, [0, 1, 2, 3, 4]);
+    let error = failure("NUMAPolicy=bind\nNUMAMask=7\nCPUAffinity=numa");
+    assert!(error.step.contains("node7/cpulist"), "{}", error.step);
+    assert_eq!(error.exit_code, 215);
+}
+
+#[test]
+fn a_folder_with_several_links_is_named_once() {
+    let context = context("RuntimeDirectory=foo:bar foo:baz other");
+    assert_eq!(
+        variable(&context, "RUNTIME_DIRECTORY"),
+        Some("/run/foo:/run/other")
+    );
+}
+
+#[test]
+fn a_login_is_somebodys() {
+    assert_eq!(context("PAMName=login").sandbox, None);
+    let login = context("PAMName=login\nUser=web").sandbox.unwrap().login;
+    assert_eq!(&*login.unwrap().user, "web");
+}
+
+#[test]
+fn a_user_that_is_lent_never_runs_without_its_view() {
+    let of = |lines| context(lines).sandbox.unwrap().insists_on_view;
+    assert!(of("DynamicUser=yes"));
+    assert!(!of("ProtectSystem=strict"));
+}

@@ -1,0 +1,413 @@
+//! Giving the groups of units what they may use, and saying what could not be given.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use muster_cgroup::{
+    Amount, Controller, Occasion, Plan, PressureWatch, PressureWish, Subsystem, Unapplied,
+};
+use muster_engine::dep::DepKind;
+use muster_engine::ids::UnitId;
+use muster_engine::protocol::{ExecKind, Input, Severity, SpawnError};
+use muster_engine::types::Machine;
+use muster_exec::Step;
+use muster_unit_file::config::{DevicePolicy, PressureWatch as Wish, UnitConfig, UnitKind};
+
+use super::{Asked, Phase, RealDevices, has_startup_settings, is_stated, of, programs};
+use crate::core::Core;
+
+/// Settings whose absence lets a service talk to whom it should not.
+const FILTERS: [&str; 4] = [
+    "IPAddressDeny",
+    "SocketBindDeny",
+    "IPIngressFilterPath",
+    "IPEgressFilterPath",
+];
+/// Settings that are documented as best effort, but whose absence must not surprise anybody.
+const BEST_EFFORT: [&str; 4] = [
+    "RestrictFileSystems",
+    "BPFProgram",
+    "RestrictNetworkInterfaces",
+    DEVICES,
+];
+/// What the filter of devices is named by, whichever setting asks for it.
+const DEVICES: &str = "DevicePolicy";
+/// Slices above one another; more are not real.
+const MAX_DEPTH: usize = 32;
+/// Waiting for memory so long within two seconds is pressure, unless a unit says otherwise.
+const PRESSURE_THRESHOLD: u64 = 200_000;
+
+/// What is known of the groups that were given limits. All of it can be found out again.
+#[derive(Debug, Default)]
+pub(crate) struct Limited {
+    /// Groups that this manager itself has given their limits.
+    given: HashSet<Box<str>>,
+    /// What the kernel refused.
+    refused: HashMap<UnitId, Vec<Unapplied>>,
+    /// Units that no process may be started for, since they lack a filter of traffic or of devices.
+    open: HashMap<UnitId, SpawnError>,
+    /// How many processes of a group were ended for lack of memory, as far as its unit was told.
+    killed: HashMap<Box<str>, (UnitId, u64)>,
+    /// Units with settings of their own for the time while the machine starts.
+    startup: Vec<UnitId>,
+}
+
+/// Why no process of a unit may be started that says which devices may be used, if nobody keeps it from the others. What only
+/// follows from `PrivateDevices=` is a second wall: the nodes are not there.
+fn lacks_devices<'a>(
+    config: &UnitConfig,
+    mut missing: impl Iterator<Item = &'a Unapplied>,
+) -> Option<SpawnError> {
+    let own = &config.resources;
+    let is_stated = own.device_policy != DevicePolicy::Auto || !own.device_allow.0.is_empty();
+    if !is_stated || config.exec.sandbox.best_effort {
+        return None;
+    }
+    let lacking = missing.find(|one| one.setting == DEVICES)?;
+    Some(SpawnError {
+        step: format!("{lacking} (SandboxBestEffort=yes starts it without)").into(),
+        errno: libc::EOPNOTSUPP,
+        exit_code: Step::Cgroup.exit_code(),
+        early: true,
+    })
+}
+
+impl Core {
+    /// Makes the group of a unit, gives it its limits unless that has been done, and gives the variables by which a service learns
+    /// how to watch the pressure on its memory.
+    pub(crate) fn prepare_group(
+        &mut self,
+        unit: UnitId,
+        config: &UnitConfig,
+    ) -> std::io::Result<Vec<(&'static str, String)>> {
+        let path = self.cgroup_of(unit);
+        if self.platform.make_cgroup(&path)? {
+            self.give_limits(unit, config, &path, Occasion::New);
+        } else if self.lacks_limits(unit, &path) {
+            // An earlier manager may have died before it had given all of them, somebody who outlived an earlier run may be in
+            // it, or what was missing may be there by now.
+            self.give_limits(unit, config, &path, Occasion::Change);
+        }
+        Ok(self.pressure_variables(config, &path))
+    }
+
+    /// Whether the group of a unit, which is there, may lack what its unit asks for. Of the one above all others only what is
+    /// asked for by name is ours: whoever gave it to us may have limited it.
+    fn lacks_limits(&self, unit: UnitId, path: &str) -> bool {
+        let is_given = self.limited.given.contains(path) && !self.limited.open.contains_key(&unit);
+        !is_given && !path.is_empty()
+    }
+
+    /// Why no process of a unit may be started for this, if it lacks what it must not run without. What ends a unit, or tells one
+    /// that runs already, is not kept from it.
+    pub(crate) fn lacks_filter(&self, unit: UnitId, kind: ExecKind) -> Option<SpawnError> {
+        let begins = matches!(
+            kind,
+            ExecKind::Condition
+                | ExecKind::StartPre
+                | ExecKind::Start
+                | ExecKind::StartPost
+                | ExecKind::Mount
+        );
+        let open = self.limited.open.get(&unit);
+        open.filter(|_| begins).cloned()
+    }
+
+    /// Gives the group of a unit that runs the limits that its settings say now.
+    pub(crate) fn renew_limits(&mut self, unit: UnitId) {
+        if let Some((config, path)) = self.group_that_runs(unit) {
+            self.give_limits(unit, &config, &path, Occasion::Change);
+        }
+    }
+
+    fn group_that_runs(&mut self, unit: UnitId) -> Option<(Arc<UnitConfig>, Box<str>)> {
+        let record = self.engine.get(unit)?;
+        if record.active().is_down() {
+            return None;
+        }
+        let name = self.name_of(unit)?;
+        let config = self.units.config(&name);
+        let path = self.cgroup_of(unit);
+        self.platform.has_cgroup(&path).then_some((config, path))
+    }
+
+    fn give_limits(&mut self, unit: UnitId, config: &UnitConfig, path: &str, occasion: Occasion) {
+        for (severity, message) in self.apply_limits(unit, config, path, occasion) {
+            self.say(severity, Some(unit), &message);
+        }
+    }
+
+    /// Gives a group its limits; gives what has to be said about it.
+    fn apply_limits(
+        &mut self,
+        unit: UnitId,
+        config: &UnitConfig,
+        path: &str,
+        occasion: Occasion,
+    ) -> Vec<(Severity, String)> {
+        // What nobody asked for stays as it was given to us.
+        let occasion = if path.is_empty() {
+            Occasion::New
+        } else {
+            occasion
+        };
+        let asked = self.asked(unit, config);
+        let plan = Plan::new(&asked.resources, self.platform.offer(), occasion);
+        let mut refused = self.platform.limit(path, &plan, occasion);
+        refused.retain(|one| is_stated(config, one.setting));
+        let open = self.attach_pinned(path, &plan, occasion, &mut refused);
+        let open = open.or_else(|| lacks_devices(config, plan.unapplied.iter().chain(&refused)));
+        self.limited.given.insert(path.into());
+        // Processes of slices and scopes are not started for them, so nobody keeps those from running.
+        let keeps_down = open.is_some()
+            && occasion == Occasion::New
+            && !matches!(config.kind, UnitKind::Slice | UnitKind::Scope(_));
+        match open {
+            Some(error) => self.limited.open.insert(unit, error),
+            None => self.limited.open.remove(&unit),
+        };
+        // Whoever is not kept from talking to somebody must not believe to be.
+        let mut missing = asked
+            .unapplied
+            .iter()
+            .chain(&plan.unapplied)
+            .chain(&refused);
+        let best_effort = missing.clone().filter(|one| {
+            // Why no process is started is said where that is tried.
+            let is_kept_down = keeps_down && one.setting == DEVICES;
+            BEST_EFFORT.contains(&one.setting) && !is_kept_down
+        });
+        let remarks: Vec<(Severity, String)> = best_effort
+            .map(|one| {
+                let message = format!("Not all of what it asks for is applied: {one}");
+                (Severity::Warning, message)
+            })
+            .collect();
+        let open = missing.find(|one| {
+            let is_kept_down = keeps_down && programs::is_needed(one.setting);
+            FILTERS.contains(&one.setting) && !is_kept_down
+        });
+        let open = open.map(|open| {
+            let message = format!("Runs WITHOUT a filter of its traffic: {open}");
+            (Severity::Error, message)
+        });
+        let remarks = open.into_iter().chain(remarks).collect();
+        if refused.is_empty() {
+            self.limited.refused.remove(&unit);
+        } else {
+            self.limited.refused.insert(unit, refused);
+        }
+        self.note_startup(unit, config);
+        // One that is given a limit while it runs may be counted only from now on.
+        let is_watched = self.limited.killed.contains_key(path);
+        if !asked.resources.holds_units && (occasion == Occasion::New || !is_watched) {
+            // Of those that were ended in a group before, an earlier run was told.
+            let told = match occasion {
+                Occasion::New => 0,
+                Occasion::Change => self.platform.oom_kills(path),
+            };
+            self.watch_memory(unit, path, told);
+        }
+        remarks
+    }
+
+    /// Attaches programs that others loaded. Gives the one without which the unit must not have processes.
+    fn attach_pinned(
+        &mut self,
+        path: &str,
+        plan: &Plan,
+        occasion: Occasion,
+        refused: &mut Vec<Unapplied>,
+    ) -> Option<SpawnError> {
+        // A new group has no programs that could have to go.
+        if plan.pinned.is_empty() && occasion == Occasion::New {
+            return None;
+        }
+        let mut open = None;
+        for error in self.platform.attach_pinned(path, &plan.pinned) {
+            if programs::is_needed(error.setting) {
+                open = Some(SpawnError {
+                    step: format!("{}: {error}", error.setting).into(),
+                    errno: error.source.raw_os_error().unwrap_or(libc::EIO),
+                    exit_code: Step::Bpf.exit_code(),
+                    early: true,
+                });
+            }
+            refused.push(Unapplied {
+                setting: error.setting,
+                reason: format!("{error}: {}", error.source),
+            });
+        }
+        open
+    }
+
+    fn phase(&self) -> Phase {
+        match self.memory.finished {
+            None => Phase::Startup,
+            Some(_) => Phase::Running,
+        }
+    }
+
+    fn note_startup(&mut self, unit: UnitId, config: &UnitConfig) {
+        if self.phase() == Phase::Startup
+            && has_startup_settings(&config.resources)
+            && !self.limited.startup.contains(&unit)
+        {
+            self.limited.startup.push(unit);
+        }
+    }
+
+    /// What holds while the machine starts ends with that.
+    pub(crate) fn end_startup(&mut self) {
+        if !self.limited.startup.is_empty() && self.phase() == Phase::Running {
+            for unit in std::mem::take(&mut self.limited.startup) {
+                self.renew_limits(unit);
+            }
+        }
+    }
+
+    fn asked(&mut self, unit: UnitId, config: &UnitConfig) -> Asked {
+        let above = self.slices_above(unit);
+        let (phase, host) = (self.phase(), self.units.host());
+        of(config, &above, phase, host, &mut RealDevices)
+    }
+
+    /// The slices that a unit is in, nearest first.
+    fn slices_above(&mut self, unit: UnitId) -> Vec<Arc<UnitConfig>> {
+        let mut above = Vec::new();
+        let mut at = unit;
+        while above.len() < MAX_DEPTH {
+            let record = self.engine.get(at);
+            let Some(slice) = record.and_then(|record| record.deps(DepKind::InSlice).next()) else {
+                break;
+            };
+            let Some(name) = self.name_of(slice) else {
+                break;
+            };
+            above.push(self.units.config(&name));
+            at = slice;
+        }
+        above
+    }
+
+    /// Settings about resources that have no effect, with the reason, for people.
+    pub(crate) fn unapplied_resources(&mut self, unit: UnitId, config: &UnitConfig) -> Vec<String> {
+        // What the kernel refused an earlier manager it is asked for once more.
+        if let Some((config, path)) = self.group_that_runs(unit)
+            && self.lacks_limits(unit, &path)
+        {
+            // It was said when the unit was started.
+            let _ = self.apply_limits(unit, &config, &path, Occasion::Change);
+        }
+        let asked = self.asked(unit, config);
+        let plan = Plan::new(&asked.resources, self.platform.offer(), Occasion::New);
+        let refused = self.limited.refused.get(&unit);
+        let mut said: Vec<String> = Vec::new();
+        for one in asked
+            .unapplied
+            .iter()
+            .chain(&plan.unapplied)
+            .chain(refused.into_iter().flatten())
+            .filter(|one| is_stated(config, one.setting))
+        {
+            let text = one.to_string();
+            if !said.contains(&text) {
+                said.push(text);
+            }
+        }
+        said
+    }
+
+    /// Most tasks and most bytes of memory that the group of a unit may have, where the machine can hold it to that.
+    pub(crate) fn limits_of(&mut self, unit: UnitId) -> (Option<u64>, Option<u64>) {
+        let Some(name) = self.name_of(unit) else {
+            return (None, None);
+        };
+        let config = self.units.config(&name);
+        let resources = self.asked(unit, &config).resources;
+        let offer = self.platform.offer();
+        let offered = offer.controllers.without(resources.denied);
+        let legacy = Plan::new(&resources, offer, Occasion::New).legacy;
+        let number = |controller, subsystem, amount| {
+            let is_held = offered.contains(controller) || legacy.contains(subsystem);
+            match amount {
+                Some(Amount::Exactly(number)) if is_held => Some(number),
+                _ => None,
+            }
+        };
+        (
+            number(Controller::Pids, Subsystem::Pids, resources.tasks_max),
+            number(Controller::Memory, Subsystem::Memory, resources.memory.max),
+        )
+    }
+
+    fn pressure_variables(&self, config: &UnitConfig, path: &str) -> Vec<(&'static str, String)> {
+        let own = &config.resources;
+        let wish = match own.memory_pressure_watch {
+            Wish::Auto => PressureWish::Auto,
+            Wish::On => PressureWish::On,
+            Wish::Off => PressureWish::Off,
+            Wish::Skip => PressureWish::Skip,
+        };
+        let counted = own.memory_accounting.unwrap_or(true);
+        let threshold = own.memory_pressure_threshold;
+        let threshold = threshold.map_or(PRESSURE_THRESHOLD, |threshold| threshold.as_micros());
+        let folder = self.platform.pressure_folder(path);
+        let told = PressureWatch::new(wish, counted, threshold, folder.as_deref());
+        told.map_or_else(Vec::new, |told| told.variables())
+    }
+
+    /// Hears of processes that the kernel ends for lack of memory, also of those that nobody else is told of.
+    fn watch_memory(&mut self, unit: UnitId, path: &str, told: u64) {
+        // A machine that does not count memory has nothing to tell.
+        if self.platform.watch_memory(path).is_ok() {
+            self.limited.killed.insert(path.into(), (unit, told));
+        }
+    }
+
+    /// Groups that an earlier manager gave limits are watched again, and what it did not live to hear is heard.
+    pub(crate) fn watch_memory_again(&mut self) {
+        let running: Vec<UnitId> = self
+            .engine
+            .units()
+            .filter(|(_, record)| {
+                let has_processes =
+                    matches!(record.machine, Machine::Service(_) | Machine::Scope(_));
+                has_processes && !record.active().is_down()
+            })
+            .map(|(unit, _)| unit)
+            .collect();
+        for unit in running {
+            let path = self.cgroup_of(unit);
+            self.watch_memory(unit, &path, 0);
+            self.look_for_oom(&path);
+            if let Some(name) = self
+                .name_of(unit)
+                .filter(|_| self.phase() == Phase::Startup)
+            {
+                let config = self.units.config(&name);
+                self.note_startup(unit, &config);
+            }
+        }
+    }
+
+    /// The group of a unit is gone, or about to be.
+    pub(crate) fn forget_limits(&mut self, path: &str) {
+        self.limited.given.remove(path);
+        if self.limited.killed.remove(path).is_some() {
+            self.platform.unwatch_memory(path);
+        }
+    }
+
+    /// Tells units of processes that were ended for lack of memory since they were told last.
+    pub(crate) fn look_for_oom(&mut self, path: &str) {
+        let Some((unit, told)) = self.limited.killed.get(path).copied() else {
+            return;
+        };
+        let killed = self.platform.oom_kills(path);
+        if killed > told {
+            self.limited.killed.insert(path.into(), (unit, killed));
+            self.tell(unit, Input::OomKill);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Under Muster, in a guest with a kernel of its own and controllers of cgroup v2: all but `cpuset`, which [`kernel`] has.
+//!
+//! [`kernel`]: crate::kernel
+
+use muster_lab::machine::Build;
+use muster_lab::muster;
+
+use crate::case;
+use crate::world::World;
+
+/// What this kernel has of control groups, so that their cases run here.
+pub(crate) const GROUP_FACTS: &[&str] = &[
+    "cpu-controller",
+    "cpu-controller-v2",
+    "memory-controller",
+    "memory-controller-v2",
+    "pids-controller",
+    "pids-controller-v2",
+    "swap-accounting",
+];
+
+fn run(topic: &str) {
+    let programs = muster::programs(Build::Test, &["muster-core/fault-points"]).unwrap();
+    let world = World::new(case::read(topic)).on_a_machine_with(GROUP_FACTS);
+    world.run_guest(&format!("guest: {topic}"), muster::guest(&programs));
+}
+
+crate::topics::every_topic!(run, Root, Tool("linux.uml"), File("/bin/busybox"));

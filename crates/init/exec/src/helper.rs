@@ -1,0 +1,292 @@
+//! The program `muster-exec`: sets up what needs an ordinary process, and becomes the program.
+//!
+//! It is started by the direct path, which has set up streams, descriptors, session, cgroup and scheduling, with two more
+//! descriptors: a memory file with the job and a pipe for what there is to say (see [`delegate`](crate::delegate) and
+//! [`Report`](crate::Report)). It has one thread, no runtime and no state that outlives it.
+//!
+//! ```text
+//! job -> terminal -> memory policy, personality -> accounts -> keyring -> folders -> credentials
+//!     -> PAM session -> (namespace of users, where rights are lacking) -> network, queues -> processes -> mounts, root
+//!     -> host's name -> groups -> namespace of users -> capabilities, user, secure bits -> folder -> labels
+//!     -> no new privileges -> descriptors -> restriction of file systems -> limits -> filter of system calls -> execve
+//! ```
+//!
+//! # Invariants
+//! - A step that fails ends it all: one line through the pipe, the exit code of the step, nothing executed.
+//! - What may be left out (the unit says so, or systemd's documentation does) is left out as a whole and said. Identity,
+//!   root and credentials never are.
+//! - Every step runs with the rights that it needs and that later steps take away; none gives any back.
+//! - Once memory may be limited and calls filtered, nothing is allocated and only `execve` is called.
+
+mod attributes;
+mod caller;
+mod calls;
+mod credentials;
+mod directives;
+mod execute;
+mod exemption;
+mod labels;
+mod limits;
+mod login;
+mod names;
+mod namespaces;
+pub(crate) mod outcome;
+mod processes;
+mod rights;
+mod stores;
+mod terminal;
+mod users;
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::io::Read;
+
+use muster_mounts::View;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::thread::UnshareFlags;
+
+use crate::accounts::{is_home, is_shell};
+use crate::context::Identity;
+use crate::folders;
+use crate::job::{FIRST_PASSED, Job, MAX_JOB};
+use crate::mounts;
+use crate::sandbox::Sandbox;
+use crate::step::Step;
+use execute::Last;
+use exemption::Exemption;
+use names::Account;
+use outcome::{During, Leniency};
+use stores::Stores;
+use users::OwnFolder;
+
+pub use caller::{Caller, become_program};
+pub use outcome::{Reporter, SetupError};
+
+/// What it ends with if it was not started by the manager.
+const MISUSED: u8 = 2;
+
+/// Sets a process up and executes its program. `place` is the number of the descriptor with the job; that of the pipe is
+/// the next one. Returns only if something fails, with the exit code that says what.
+#[must_use]
+pub fn run(place: &str) -> u8 {
+    let place = place.parse::<u16>().ok();
+    let place = place.filter(|place| *place >= FIRST_PASSED);
+    let Some(place) = place.map(i32::from) else {
+        return MISUSED;
+    };
+    let (Ok(job), Ok(pipe)) = (calls::take(place), calls::take(place + 1)) else {
+        return MISUSED;
+    };
+    let mut reporter = Reporter::new(pipe);
+    let done = read(job).and_then(|job| {
+        reporter.allow_best_effort(job.sandbox.best_effort);
+        set_up(&job, place, None, &reporter)
+    });
+    match done {
+        Ok(never) => match never {},
+        Err(error) => {
+            reporter.failed(&error);
+            error.step.exit_code()
+        }
+    }
+}
+
+fn read(job: OwnedFd) -> Result<Job, SetupError> {
+    let cannot = || "cannot read what to do".to_owned();
+    let most = u64::try_from(MAX_JOB).unwrap_or(u64::MAX).saturating_add(1);
+    let mut file = std::fs::File::from(job);
+    let size = file.metadata().map_or(0, |metadata| metadata.len());
+    let room = usize::try_from(size).unwrap_or(0).min(MAX_JOB);
+    let mut bytes = Vec::with_capacity(room + 1);
+    // Whoever wrote it has moved the position that this descriptor shares.
+    std::io::Seek::rewind(&mut file).during(Step::Fds, cannot)?;
+    let read = file.take(most).read_to_end(&mut bytes);
+    read.during(Step::Fds, cannot)?;
+    if bytes.len() > MAX_JOB {
+        return Err(SetupError::new(Step::Fds, Errno::FBIG, cannot()));
+    }
+    serde_json::from_slice(&bytes).map_err(|error| SetupError {
+        step: Step::Fds,
+        detail: cannot().into(),
+        source: error.into(),
+    })
+}
+
+/// Does all of it; this process, or one that comes from it, becomes the program. `place` is the first descriptor that the
+/// program does not get.
+fn set_up(
+    job: &Job,
+    place: i32,
+    mut caller: Option<&mut dyn Caller>,
+    reporter: &Reporter,
+) -> Result<Infallible, SetupError> {
+    let sandbox = &job.sandbox;
+    let stores = Stores::take(job)?;
+    let exemption = Exemption::take(job)?;
+    terminal::take(job)?;
+    attributes::set(sandbox, reporter)?;
+    let (found, account) = match &sandbox.names {
+        Some(names) => {
+            let (identity, account) = names::look_up(names)?;
+            (Some(identity), account)
+        }
+        None => (None, None),
+    };
+    let keeps_rights = sandbox
+        .names
+        .as_ref()
+        .is_some_and(|names| names.only_for_folders);
+    let identity = match &found {
+        Some(found) if !keeps_rights => Some(found),
+        _ => job.identity.as_ref(),
+    };
+    let numbers = found.as_ref().or(identity);
+    if let Some(number) = numbers.and_then(Identity::meaningless) {
+        let detail = format!("{number} is not the number of a user or group");
+        return Err(SetupError::new(Step::User, Errno::INVAL, detail));
+    }
+    attributes::set_keyring(sandbox.keyring, identity, reporter)?;
+    let owner = numbers.map(|identity| (identity.uid, identity.gid));
+    folders::make_all(&sandbox.folders, owner)
+        .map_err(|(step, error)| SetupError::new(step, error.errno, error.detail))?;
+    let labels = labels::plan(sandbox, reporter);
+    let filter = execute::filter(&sandbox.system_calls, reporter)?;
+    credentials::set_up(sandbox, identity, reporter)?;
+    let mut environment = job.environment.clone();
+    let logs_in = sandbox
+        .names
+        .as_ref()
+        .is_some_and(|names| names.login_environment);
+    if let Some(account) = account.as_ref().filter(|_| logs_in) {
+        add_login_variables(&mut environment, account);
+    }
+    let mut session = login::Session::default();
+    if let Some(login) = &sandbox.login {
+        // The job was read, so its number may be anybody's by now.
+        let others = (0..place).chain([place + 1]).chain(Stores::numbers(job));
+        let others = others.chain(job.exemptions.map(i32::from));
+        match login::open(login, &environment, others)? {
+            Some(opened) => {
+                session = opened;
+                environment = std::mem::take(&mut session.environment);
+            }
+            None => reporter.dropped("PAMName", "there is no libpam on this machine"),
+        }
+    }
+    let privileged = users::is_privileged();
+    if sandbox.namespaces.users && !privileged {
+        // Whoever has no rights gets some in a namespace of users, over what is made in it.
+        let entered = OwnFolder::open().and_then(|folder| users::enter_unprivileged(&folder));
+        reporter.lenient("PrivateUsers", Leniency::IfUnavailable, entered)?;
+    }
+    // Namespaces that were made among other users are closed to this process.
+    let stores = stores.filter(!sandbox.namespaces.users || privileged);
+    namespaces::enter(&sandbox.namespaces, &stores, reporter)?;
+    drop(stores);
+    if sandbox.namespaces.pids {
+        processes::enter(&exemption, reporter)?;
+    }
+    let own_folder = (sandbox.namespaces.users && privileged)
+        .then(OwnFolder::open)
+        .transpose()?;
+    match &mut caller {
+        Some(caller) => caller::see(sandbox, &mut **caller, reporter)?,
+        None => see(sandbox, reporter)?,
+    }
+    if sandbox.namespaces.uts {
+        namespaces::own_host_name(sandbox.host_name.as_deref(), reporter)?;
+    }
+    limits::raise(&job.limits)?;
+    if let Some(identity) = identity {
+        rights::take_groups(identity, &session.groups)?;
+    }
+    if let Some(folder) = own_folder {
+        let entered = users::enter(&folder, identity, &exemption);
+        reporter.lenient("PrivateUsers", Leniency::IfUnavailable, entered)?;
+    }
+    rights::take(sandbox, identity, reporter)?;
+    let home = account.as_ref().map(|account| &*account.home);
+    execute::enter_folder(job.working_directory.as_ref(), home)?;
+    labels::set(&labels, reporter)?;
+    execute::renounce(job, filter.as_ref())?;
+    let found = caller.map(|caller| caller.find_program()).transpose()?;
+    let last = Last {
+        job,
+        program: found.as_deref().unwrap_or(&job.program),
+        environment: variables(&environment, &job.pid_variables, &job.program)?,
+        filter,
+        exemption,
+        first_closed: place,
+    };
+    last.execute(reporter)
+}
+
+/// Changes what the process sees of the file system.
+fn see(sandbox: &Sandbox, reporter: &Reporter) -> Result<(), SetupError> {
+    let view = &sandbox.view;
+    if *view == View::default() {
+        return Ok(());
+    }
+    let made = namespaces::unshare(UnshareFlags::NEWNS).during(Step::Namespace, || {
+        "cannot make a mount namespace".to_owned()
+    });
+    // What the program finds, unlike what is kept from it, cannot be left out: it would run on other files.
+    let demanded = sandbox.insists_on_view
+        || view.root.is_some()
+        || !(view.binds.is_empty() && view.temporary.is_empty())
+        || !(view.images.is_empty() && view.extensions.is_empty());
+    if demanded {
+        made?;
+    } else {
+        let names = directives::of_view(view);
+        let made = reporter.lenient(&names, Leniency::IfUnavailable, made)?;
+        if made.is_none() {
+            return Ok(());
+        }
+    }
+    apply(view, sandbox.best_effort, reporter)
+}
+
+fn apply(view: &View, best_effort: bool, reporter: &Reporter) -> Result<(), SetupError> {
+    let applied = mounts::apply(view, best_effort).map_err(SetupError::from);
+    for dropped in applied? {
+        let (directive, why) = dropped.split_once(": ").unwrap_or(("Protect", &dropped));
+        reporter.dropped(directive, why);
+    }
+    Ok(())
+}
+
+/// The variables that tell a program who it runs as, where the environment does not.
+fn add_login_variables(environment: &mut Vec<Box<str>>, account: &Account) {
+    let name = account.name.to_string_lossy();
+    let (home, shell) = (&*account.home, &*account.shell);
+    let variables = [
+        ("HOME", home, is_home(home)),
+        ("LOGNAME", &*name, !name.is_empty()),
+        ("USER", &*name, !name.is_empty()),
+        ("SHELL", shell, is_shell(shell)),
+    ];
+    for (key, value, is_one) in variables {
+        let prefix = format!("{key}=");
+        let is_set = environment
+            .iter()
+            .any(|variable| variable.starts_with(&prefix));
+        if !is_set && is_one {
+            environment.push(format!("{prefix}{value}").into());
+        }
+    }
+}
+
+/// The environment as the kernel takes it, with the pid, which is known now.
+fn variables(
+    environment: &[Box<str>],
+    pids: &[Box<str>],
+    program: &str,
+) -> Result<Vec<CString>, SetupError> {
+    let pid = rustix::process::getpid().as_raw_nonzero();
+    let known = environment.iter().map(|variable| variable.to_string());
+    let all = known.chain(pids.iter().map(|name| format!("{name}={pid}")));
+    let texts = all.map(|variable| CString::new(variable).map_err(|_| execute::zero_byte(program)));
+    texts.collect()
+}

@@ -1,0 +1,83 @@
+//! What the process is to the kernel: personality, memory policy, keyring.
+
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
+
+use super::calls;
+use super::outcome::{During, Leniency, Reporter, SetupError};
+use crate::context::Identity;
+use crate::sandbox::{Keyring, Sandbox};
+use crate::step::Step;
+
+pub(super) fn set(sandbox: &Sandbox, reporter: &Reporter) -> Result<(), SetupError> {
+    if let Some(policy) = &sandbox.numa {
+        let set = calls::set_memory_policy(policy.policy, &policy.nodes)
+            .during(Step::NumaPolicy, || {
+                format!("cannot take memory from the nodes {:?}", policy.nodes)
+            });
+        // On a kernel without nodes there is only one place that memory can come from.
+        let leniency = match &set {
+            Err(error) if error.source.raw_os_error() == Some(libc::ENOSYS) => {
+                Leniency::IfUnavailable
+            }
+            _ => Leniency::IfAsked,
+        };
+        reporter.lenient("NUMAPolicy", leniency, set)?;
+    }
+    if let Some(personality) = sandbox.personality {
+        let set = calls::set_personality(personality).during(Step::Personality, || {
+            format!("cannot take on the personality {personality:#x}")
+        });
+        reporter.lenient("Personality", Leniency::IfAsked, set)?;
+    }
+    Ok(())
+}
+
+/// Gives the process a keyring. Where the kernel has none, or none to spare, the process does without, as with systemd.
+pub(super) fn set_keyring(
+    mode: Keyring,
+    identity: Option<&Identity>,
+    reporter: &Reporter,
+) -> Result<(), SetupError> {
+    if mode == Keyring::Inherit {
+        return Ok(());
+    }
+    let made = as_real_user(identity, || {
+        calls::new_session_keyring()?;
+        if mode == Keyring::Shared {
+            calls::link_user_keyring()?;
+        }
+        Ok(())
+    });
+    let scarce = matches!(&made, Err(Errno::DQUOT));
+    let made = made.during(Step::Keyring, || "cannot make a keyring".to_owned());
+    match made {
+        Err(error) if scarce => {
+            reporter.dropped("KeyringMode", &format!("{error}: {}", error.source));
+            Ok(())
+        }
+        made => reporter
+            .lenient("KeyringMode", Leniency::IfUnavailable, made)
+            .map(|_| ()),
+    }
+}
+
+/// The kernel makes a keyring for whoever is the real user, and finds the user's own by the same.
+fn as_real_user(
+    identity: Option<&Identity>,
+    work: impl FnOnce() -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let Some(identity) = identity else {
+        return work();
+    };
+    let (own_uid, own_gid) = (rustix::process::getuid(), rustix::process::getgid());
+    let take = |uid: Uid, gid: Gid| {
+        set_thread_res_gid(gid, None, None)?;
+        set_thread_res_uid(uid, None, None)
+    };
+    take(Uid::from_raw(identity.uid), Gid::from_raw(identity.gid))?;
+    let done = work();
+    take(own_uid, own_gid)?;
+    done
+}

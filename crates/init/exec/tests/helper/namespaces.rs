@@ -1,0 +1,330 @@
+//! Namespaces of the network, of queues, of the host's name and of users.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use muster_exec::{CapabilitySets, ExecContext, Identity, Namespace, Sandbox, Step, delegate};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use crate::rig::{
+    HELPER, Ran, Running, failure, field, is_root, mask, output, sandboxed, start_with, without,
+};
+
+fn link(name: &str) -> String {
+    let link = std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap();
+    format!("{}\n", link.display())
+}
+
+fn show(name: &str) -> String {
+    format!("readlink /proc/self/ns/{name}")
+}
+
+#[test]
+fn a_network_of_its_own_has_a_loopback_that_works() {
+    if !is_root("a_network_of_its_own_has_a_loopback_that_works") {
+        return;
+    }
+    let script = "readlink /proc/self/ns/net; ip -o link; ip -o addr show dev lo";
+    let text = output(&sandboxed(script, |sandbox| {
+        sandbox.namespaces.network = Namespace::Own;
+    }));
+    assert!(!text.starts_with(&link("net")), "{text}");
+    assert!(text.contains("127.0.0.1/8"), "{text}");
+    let links: Vec<&str> = text.lines().filter(|line| line.contains("mtu")).collect();
+    assert!(
+        links.iter().any(|line| line.contains("<LOOPBACK,UP")),
+        "{text}"
+    );
+    let up = links.iter().filter(|line| line.contains("UP,"));
+    assert_eq!(up.count(), 1, "nothing leads outside: {text}");
+}
+
+#[test]
+fn a_namespace_is_joined_by_its_file() {
+    if !is_root("a_namespace_is_joined_by_its_file") {
+        return;
+    }
+    let mut sleeper = std::process::Command::new("unshare")
+        .args(["--net", "--ipc", "sh", "-c", "echo; read wait"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 1];
+    let stdout = sleeper.stdout.as_mut().unwrap();
+    std::io::Read::read_exact(stdout, &mut ready).unwrap();
+    let file = |name: &str| format!("/proc/{}/ns/{name}", sleeper.id());
+    let their = |name: &str| std::fs::read_link(file(name)).unwrap();
+    let expected = format!("{}\n{}\n", their("net").display(), their("ipc").display());
+    let script = format!("{}; {}", show("net"), show("ipc"));
+    let joins = |sandbox: &mut Sandbox| {
+        sandbox.namespaces.network = Namespace::Of(file("net").into());
+        sandbox.namespaces.ipc = Namespace::Of(file("ipc").into());
+    };
+    let joined = output(&sandboxed(&script, joins));
+    drop(sleeper.stdin.take());
+    sleeper.wait().unwrap();
+    assert_eq!(joined, expected);
+}
+
+#[test]
+fn a_namespace_that_is_not_there_is_refused_or_said() {
+    let network = |sandbox: &mut Sandbox| {
+        sandbox.namespaces.network = Namespace::Of("/no/such/namespace".into());
+    };
+    let (step, failed) = failure(&sandboxed("echo ran", network));
+    assert_eq!((step, failed.errno), (Step::Network, libc::ENOENT));
+    assert!(failed.detail.contains("/no/such/namespace"));
+    let (said, dropped) = without(&sandboxed("echo ran", |sandbox| {
+        network(sandbox);
+        sandbox.best_effort = true;
+    }));
+    assert_eq!(said, "ran\n");
+    assert!(
+        dropped[0].starts_with("NetworkNamespacePath: "),
+        "{dropped:?}"
+    );
+    // One of another kind is none.
+    let (step, _) = failure(&sandboxed("echo ran", |sandbox| {
+        sandbox.namespaces.ipc = Namespace::Of("/proc/self/ns/uts".into());
+    }));
+    assert_eq!(step, Step::Namespace);
+    let (step, _) = failure(&sandboxed("echo ran", |sandbox| {
+        sandbox.namespaces.network = Namespace::Of("/dev/null".into());
+    }));
+    assert_eq!(step, Step::Network);
+}
+
+/// What a network and queues can be kept in.
+struct Stores([OwnedFd; 4]);
+
+impl Stores {
+    fn new() -> Self {
+        let pair = || {
+            let datagrams = SocketType::DGRAM;
+            socketpair(AddressFamily::UNIX, datagrams, SocketFlags::CLOEXEC, None).unwrap()
+        };
+        let ((a, b), (c, d)) = (pair(), pair());
+        Self([a, b, c, d])
+    }
+
+    /// A process that has both as its own, and says which they are and what descriptors it has.
+    fn start(&self, change: impl FnOnce(&mut Sandbox)) -> Running {
+        let script = format!("{}; {}; echo /proc/self/fd/*", show("net"), show("ipc"));
+        let mut context = sandboxed(&script, |sandbox| {
+            sandbox.namespaces.network = Namespace::Own;
+            sandbox.namespaces.ipc = Namespace::Own;
+            change(sandbox);
+        });
+        (context.network_store, context.ipc_store) = (Some([1, 2]), Some([3, 4]));
+        let ends: Vec<BorrowedFd<'_>> = self.0.iter().map(AsFd::as_fd).collect();
+        start_with(delegate(&context, HELPER, 5).unwrap(), &ends)
+    }
+
+    fn seen(&self) -> String {
+        let ran = self.start(|_| {}).finish();
+        assert_eq!(ran.status.exit_status(), Some(0), "{ran:?}");
+        ran.output
+    }
+}
+
+#[test]
+fn what_is_kept_is_shared_when_its_maker_is_gone() {
+    if !is_root("what_is_kept_is_shared_when_its_maker_is_gone") {
+        return;
+    }
+    let stores = Stores::new();
+    let first = stores.seen();
+    assert!(!first.contains(link("net").trim()) && !first.contains(link("ipc").trim()));
+    let streams_only = "/proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2";
+    assert!(
+        first.contains(streams_only) && !first.contains("fd/4"),
+        "{first}"
+    );
+    for _ in 0..3 {
+        assert_eq!(stores.seen(), first);
+    }
+    let others = Stores::new().seen();
+    let common = others.lines().filter(|line| line.contains(":["));
+    assert!(
+        !common.into_iter().any(|line| first.contains(line)),
+        "{others}"
+    );
+}
+
+#[test]
+fn of_many_at_once_one_is_the_first() {
+    if !is_root("of_many_at_once_one_is_the_first") {
+        return;
+    }
+    let stores = Stores::new();
+    let running: Vec<Running> = (0..8).map(|_| stores.start(|_| {})).collect();
+    let seen: Vec<String> = running.into_iter().map(|one| one.finish().output).collect();
+    assert!(seen[0].contains("net:["), "{seen:?}");
+    assert!(seen.iter().all(|one| *one == seen[0]), "{seen:?}");
+}
+
+#[test]
+fn a_process_that_fails_on_the_way_takes_nothing_away() {
+    if !is_root("a_process_that_fails_on_the_way_takes_nothing_away") {
+        return;
+    }
+    let stores = Stores::new();
+    let fails = |sandbox: &mut Sandbox| {
+        sandbox.view.root = Some(muster_mounts::Root::Folder("/no/such/root".into()));
+    };
+    let failed = stores.start(fails).finish();
+    assert!(failed.report.failed.is_some(), "{failed:?}");
+    let first = stores.seen();
+    let failed = stores.start(fails).finish();
+    assert!(failed.report.failed.is_some(), "{failed:?}");
+    assert_eq!(stores.seen(), first);
+}
+
+#[test]
+fn queues_and_the_hosts_name_are_its_own() {
+    if !is_root("queues_and_the_hosts_name_are_its_own") {
+        return;
+    }
+    let before = rustix::system::uname().nodename().to_owned();
+    let script = format!(
+        "{}; {}; hostname muster-test; hostname",
+        show("ipc"),
+        show("uts")
+    );
+    let text = output(&sandboxed(&script, |sandbox| {
+        sandbox.namespaces.ipc = Namespace::Own;
+        sandbox.namespaces.uts = true;
+    }));
+    assert!(!text.contains(&link("ipc")) && !text.contains(&link("uts")));
+    assert!(text.ends_with("muster-test\n"), "{text}");
+    let named = output(&sandboxed("hostname", |sandbox| {
+        sandbox.namespaces.uts = true;
+        sandbox.host_name = Some("box".into());
+    }));
+    assert_eq!(named, "box\n");
+    assert_eq!(rustix::system::uname().nodename(), &*before);
+}
+
+fn with_users(script: &str) -> ExecContext {
+    sandboxed(script, |sandbox| sandbox.namespaces.users = true)
+}
+
+fn map(text: &str) -> Vec<Vec<u32>> {
+    let rows = text.lines();
+    rows.map(|row| row.split_whitespace().map(|n| n.parse().unwrap()).collect())
+        .collect()
+}
+
+#[test]
+fn only_root_and_the_user_exist_among_users() {
+    if !is_root("only_root_and_the_user_exist_among_users") {
+        return;
+    }
+    assert_eq!(
+        map(&output(&with_users("cat /proc/self/uid_map"))),
+        [[0, 0, 1]]
+    );
+    let mut context = with_users("cat /proc/self/uid_map /proc/self/gid_map; exec 1>&-");
+    context.identity = Some(Identity {
+        uid: 4711,
+        gid: 4712,
+        groups: vec![4712],
+    });
+    let expected = [[0, 0, 1], [4711, 4711, 1], [0, 0, 1], [4712, 4712, 1]];
+    assert_eq!(map(&output(&context)), expected);
+    context.argv[2] = "cat /proc/self/status".into();
+    let status = output(&context);
+    assert_eq!(field(&status, "Uid"), "4711\t4711\t4711\t4711");
+    assert_eq!(field(&status, "Groups"), "4712");
+    assert_eq!(mask(&status, "CapEff"), 0);
+}
+
+#[test]
+fn root_among_its_own_users_has_no_power_over_the_machine() {
+    if !is_root("root_among_its_own_users_has_no_power_over_the_machine") {
+        return;
+    }
+    let script = "hostname muster-test 2>/dev/null || echo refused; cat /proc/self/status";
+    let mut context = with_users(script);
+    let sandbox = context.sandbox.as_mut().unwrap();
+    sandbox.capabilities = Some(CapabilitySets {
+        bounding: 1 << 21,
+        ambient: 0,
+    });
+    let text = output(&context);
+    assert!(text.starts_with("refused\n"), "{text}");
+    assert_eq!(mask(&text, "CapEff"), 1 << 21, "bounded there too");
+}
+
+/// A manager that is nobody in particular.
+fn as_nobody(context: &ExecContext) -> Ran {
+    let folder = tempfile::tempdir().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    let helper = folder.path().join("helper");
+    // Not by this process: another thread's child would have the copy open for writing for a moment.
+    let copied = std::process::Command::new("cp")
+        .arg(HELPER)
+        .arg(&helper)
+        .status();
+    assert!(copied.unwrap().success());
+    let mut delegated = delegate(context, helper.to_str().unwrap(), 1).unwrap();
+    delegated.outer.identity = Some(Identity {
+        uid: 4711,
+        gid: 4712,
+        groups: Vec::new(),
+    });
+    start_with(delegated, &[]).finish()
+}
+
+#[test]
+fn a_manager_without_rights_gets_them_among_its_own_users() {
+    if !is_root("a_manager_without_rights_gets_them_among_its_own_users") {
+        return;
+    }
+    let ran = as_nobody(&sandboxed(
+        "id -u; id -g; readlink /proc/self/ns/net; cat /proc/self/uid_map",
+        |sandbox| {
+            sandbox.namespaces.users = true;
+            sandbox.namespaces.network = Namespace::Own;
+        },
+    ));
+    if !ran.report.dropped.is_empty() {
+        assert!(
+            ran.report.dropped[0].starts_with("PrivateUsers: "),
+            "{ran:?}"
+        );
+        return;
+    }
+    let lines: Vec<&str> = ran.output.lines().collect();
+    assert_eq!(&lines[..2], ["4711", "4712"], "{ran:?}");
+    assert_ne!(lines[2], link("net").trim());
+    assert_eq!(map(lines[3]), [[4711, 4711, 1]]);
+}
+
+/// systemd documents that these have no effect where namespaces cannot be had.
+#[test]
+fn what_a_machine_does_not_offer_is_said() {
+    if !is_root("what_a_machine_does_not_offer_is_said") {
+        return;
+    }
+    let ran = as_nobody(&sandboxed("echo ran", |sandbox| {
+        sandbox.namespaces.network = Namespace::Own;
+        sandbox.namespaces.ipc = Namespace::Own;
+        sandbox.namespaces.uts = true;
+        sandbox.namespaces.pids = true;
+    }));
+    assert_eq!((ran.status.exit_status(), &*ran.output), (Some(0), "ran\n"));
+    let dropped = ran.report.dropped.iter();
+    let names: Vec<&str> = dropped
+        .map(|text| text.split(':').next().unwrap())
+        .collect();
+    let expected = [
+        "PrivateNetwork",
+        "PrivateIPC",
+        "PrivatePIDs",
+        "ProtectHostname",
+    ];
+    assert_eq!(names, expected);
+}

@@ -1,0 +1,203 @@
+//! What a program finds that nothing was taken from, and what belongs to it alone.
+
+use std::os::fd::AsFd;
+
+use muster_exec::{
+    ExecContext, Keyring, Limit, NumaPolicy, PassedFd, Step, Stream, WorkingDirectory, delegate,
+};
+
+use crate::rig::{
+    HELPER, failure, field, is_root, output, run, sandboxed, shell, start_with, without,
+};
+
+const RLIMIT_FSIZE: u32 = 1;
+const RLIMIT_NPROC: u32 = 6;
+const RLIMIT_NOFILE: u32 = 7;
+const RLIMIT_AS: u32 = 9;
+
+fn limit(resource: u32, soft: u64, hard: u64) -> Limit {
+    Limit {
+        resource,
+        soft,
+        hard,
+    }
+}
+
+#[test]
+fn an_empty_sandbox_changes_nothing() {
+    let context = ExecContext {
+        umask: 0o027,
+        nice: Some(3),
+        working_directory: Some(WorkingDirectory {
+            path: "/usr".into(),
+            optional: false,
+        }),
+        pid_variables: vec!["OWN".into()],
+        ..shell("echo $$ $OWN; umask; nice; pwd; ls /proc/self/fd; env | sort")
+    };
+    let text = output(&context);
+    let lines: Vec<&str> = text.lines().collect();
+    let (shown, own) = lines[0].split_once(' ').unwrap();
+    assert_eq!(shown, own);
+    assert_eq!(&lines[1..4], ["0027", "3", "/usr"]);
+    // The standard streams, and that with which the folder is read.
+    assert_eq!(&lines[4..8], ["0", "1", "2", "3"]);
+    let names: Vec<&str> = lines[8..]
+        .iter()
+        .map(|v| v.split('=').next().unwrap())
+        .collect();
+    assert_eq!(names, ["OWN", "PATH", "PWD"], "{text}");
+}
+
+#[test]
+fn passed_descriptors_arrive_and_are_counted() {
+    let file = std::fs::File::open("/etc/hostname").unwrap();
+    let script = "echo $LISTEN_FDS $LISTEN_FDNAMES; test $LISTEN_PID = $$ && echo own; \
+                  readlink /proc/self/fd/3; ls /proc/self/fd | wc -l";
+    let context = ExecContext {
+        passed: vec![PassedFd {
+            fd: 1,
+            name: "web".into(),
+            nonblocking: None,
+        }],
+        ..shell(script)
+    };
+    let delegated = delegate(&context, HELPER, 2).unwrap();
+    let ran = start_with(delegated, &[file.as_fd()]).finish();
+    assert_eq!(ran.output, "1 web\nown\n/etc/hostname\n5\n");
+}
+
+#[test]
+fn limits_hold_for_the_program_and_not_for_the_helper() {
+    let context = ExecContext {
+        limits: vec![
+            limit(RLIMIT_NOFILE, 10, 12),
+            limit(RLIMIT_AS, 100 << 20, 200 << 20),
+            limit(RLIMIT_FSIZE, 0, 0),
+            limit(RLIMIT_NPROC, 5000, 6000),
+        ],
+        ..shell("ulimit -Sn; ulimit -Hn; ulimit -Sv; ulimit -Hv; ulimit -f; ulimit -p")
+    };
+    assert_eq!(output(&context), "10\n12\n102400\n204800\n0\n5000\n");
+}
+
+/// No memory is to be had for saying what went wrong.
+#[test]
+fn a_failure_is_told_where_memory_is_limited() {
+    let context = ExecContext {
+        program: "/no/such/program".into(),
+        limits: vec![limit(RLIMIT_AS, 4096, 4096)],
+        ..shell("")
+    };
+    let (step, failed) = failure(&context);
+    assert_eq!((step, failed.errno), (Step::Exec, libc::ENOENT));
+    assert_eq!(&*failed.detail, "cannot execute /no/such/program");
+}
+
+#[test]
+fn a_limit_that_the_kernel_does_not_have_is_refused() {
+    let context = ExecContext {
+        limits: vec![limit(99, 1, 1)],
+        ..shell("echo ran")
+    };
+    let (step, failed) = failure(&context);
+    assert_eq!((step, failed.errno), (Step::Limits, libc::EINVAL));
+    assert!(failed.detail.contains("99"));
+}
+
+#[test]
+fn the_personality_is_taken_on() {
+    const LINUX32: u32 = 8;
+    let native = output(&shell("uname -m"));
+    let other = output(&sandboxed("uname -m", |sandbox| {
+        sandbox.personality = Some(LINUX32);
+    }));
+    assert_ne!(native, other);
+}
+
+#[test]
+fn memory_comes_from_the_nodes_that_are_named() {
+    const BIND: u32 = 2;
+    let on_node = |node: u16| {
+        sandboxed("head -1 /proc/self/numa_maps", |sandbox| {
+            sandbox.numa = Some(NumaPolicy {
+                policy: BIND,
+                nodes: vec![node],
+            });
+        })
+    };
+    let ran = run(&on_node(0));
+    assert_eq!(ran.status.exit_status(), Some(0));
+    if !ran.report.dropped.is_empty() {
+        assert!(ran.report.dropped[0].starts_with("NUMAPolicy: "), "{ran:?}");
+        return;
+    }
+    assert!(ran.output.contains("bind:0"), "{}", ran.output);
+    let (step, failed) = failure(&on_node(1000));
+    assert_eq!((step, failed.errno), (Step::NumaPolicy, libc::EINVAL));
+    let mut lenient = on_node(1000);
+    lenient.sandbox.as_mut().unwrap().best_effort = true;
+    let (_, dropped) = without(&lenient);
+    assert!(dropped[0].starts_with("NUMAPolicy: "), "{dropped:?}");
+}
+
+#[test]
+fn a_keyring_is_the_users_own() {
+    if !is_root("a_keyring_is_the_users_own") {
+        return;
+    }
+    let context = |mode| {
+        let mut context = sandboxed("grep keyring /proc/keys", |sandbox| sandbox.keyring = mode);
+        context.identity = Some(muster_exec::Identity {
+            uid: 4711,
+            gid: 4711,
+            groups: Vec::new(),
+        });
+        context
+    };
+    let ran = run(&context(Keyring::Private));
+    if !ran.report.dropped.is_empty() {
+        assert!(
+            ran.report.dropped[0].starts_with("KeyringMode: "),
+            "{ran:?}"
+        );
+        return;
+    }
+    assert!(ran.output.contains("_ses"), "{}", ran.output);
+    assert!(ran.output.lines().all(|line| line.contains(" 4711 ")));
+    let shared = run(&context(Keyring::Shared));
+    assert!(shared.output.contains("_uid.4711"), "{}", shared.output);
+}
+
+#[test]
+fn a_label_for_a_module_that_does_not_run_is_said_to_have_no_effect() {
+    if std::path::Path::new("/sys/fs/smackfs/load2").exists() {
+        println!("a_label_for_a_module_that_does_not_run: skipped, the module runs here");
+        return;
+    }
+    let (said, dropped) = without(&sandboxed("echo ran", |sandbox| {
+        sandbox.smack_label = Some("label".into());
+    }));
+    assert_eq!(said, "ran\n");
+    let expected = "SmackProcessLabel: this kernel does not run its security module";
+    assert_eq!(dropped, [expected]);
+}
+
+#[test]
+fn signals_and_streams_are_as_the_direct_path_makes_them() {
+    let context = ExecContext {
+        program: "/usr/bin/cat".into(),
+        argv: vec!["cat".into(), "/proc/self/status".into()],
+        stderr: Stream::Same(1),
+        ..shell("")
+    };
+    let status = output(&context);
+    assert_eq!(field(&status, "SigBlk"), "0000000000000000");
+    assert_eq!(field(&status, "SigIgn"), "0000000000001000");
+    let heeding = ExecContext {
+        ignore_sigpipe: false,
+        ..context.clone()
+    };
+    assert_eq!(field(&output(&heeding), "SigIgn"), "0000000000000000");
+    assert_eq!(field(&status, "NoNewPrivs"), "0");
+}

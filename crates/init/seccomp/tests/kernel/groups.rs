@@ -1,0 +1,43 @@
+//! Groups of system calls beside those of systemd, where that is installed.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use muster_seccomp::{group, groups};
+
+/// Every group of systemd 252 with its members, as it prints them itself.
+#[test]
+fn groups_are_those_of_systemd() {
+    let Ok(output) = Command::new("systemd-analyze")
+        .arg("syscall-filter")
+        .output()
+    else {
+        println!("groups_are_those_of_systemd: systemd is not installed");
+        return;
+    };
+    let version = Command::new("systemd-analyze").arg("--version").output();
+    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    if !version.is_ok_and(|version| version.starts_with("systemd 252")) {
+        println!("groups_are_those_of_systemd: another version of systemd is installed");
+        return;
+    }
+    let text = String::from_utf8(output.stdout).expect("text");
+    let mut seen = BTreeSet::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        if !line.starts_with('@') {
+            continue;
+        }
+        let mut theirs = BTreeSet::new();
+        while let Some(member) = lines.next_if(|line| line.starts_with(' ')) {
+            let member = member.trim();
+            if !member.starts_with('#') {
+                theirs.insert(member);
+            }
+        }
+        let ours: BTreeSet<&str> = group(line).into_iter().flatten().collect();
+        assert_eq!(ours, theirs, "{line}");
+        seen.insert(line);
+    }
+    assert_eq!(seen, groups().collect());
+}
