@@ -40,5 +40,5 @@ pub mod testing;
 
 pub use self::faults::FAULT_POINTS;
 pub use self::leftovers::{Leftover, leftovers};
-pub use self::place::{Place, PlaceError, RunRecord, read_bounded};
+pub use self::place::{Place, PlaceError, RunRecord, instances_in, read_bounded};
 pub use self::supervised::{Backend, SuperviseError, Supervised, UnitCommands};

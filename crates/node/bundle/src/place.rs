@@ -313,6 +313,14 @@ pub fn read_bounded(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(content))
 }
 
+/// The instances that have a folder in this one.
+#[must_use]
+pub fn instances_in(folder: &Path) -> Vec<Uuid> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let id = |name: std::ffi::OsString| Uuid::parse_str(name.to_str()?).ok();
+    entries.filter_map(|entry| id(entry.file_name())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

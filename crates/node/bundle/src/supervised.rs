@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::faults;
-use crate::place::{Place, PlaceError, RunRecord};
+use crate::place::{Place, PlaceError, RunRecord, instances_in};
 
 /// Whatever takes longer than this to start a program hangs.
 const START_TIME: Duration = Duration::from_secs(60);
@@ -38,6 +38,11 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
     /// What the controller is told about it.
     fn info(&self) -> RuntimeInfo;
 
+    /// Whether it only ends what it once started.
+    fn is_retired(&self) -> bool {
+        false
+    }
+
     /// Makes everything that starting needs, anew, in the instance's folder.
     fn make(&self, place: &Place, instance: &InstanceSpec) -> Result<(), Self::Error>;
 
@@ -49,6 +54,11 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
 
     /// Why a start failed, if it knows better than the init system.
     fn explain(&self, place: &Place) -> Option<String>;
+
+    /// What of its sandbox a start could not have, one sentence each.
+    fn lacks(&self, _place: &Place) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Takes away what [`make`](Self::make) and starting left beside plain files. The unit is gone by then.
     fn clear(&self, place: &Place, run: Option<&RunRecord>) -> Result<(), Self::Error>;
@@ -249,16 +259,6 @@ impl<B: Backend> Supervised<B> {
         .await
     }
 
-    /// Instances that have a folder.
-    fn instances_on_disk(&self) -> Vec<Uuid> {
-        let entries = std::fs::read_dir(&self.folder)
-            .into_iter()
-            .flatten()
-            .flatten();
-        let id = |name: std::ffi::OsString| Uuid::parse_str(name.to_str()?).ok();
-        entries.filter_map(|entry| id(entry.file_name())).collect()
-    }
-
     async fn take_over(
         &self,
         known: Vec<InstanceIdent>,
@@ -269,8 +269,15 @@ impl<B: Backend> Supervised<B> {
         units.retain(|unit| self.place_of(unit.instance).folder().is_dir());
         let (newest, older) = sort_out(units);
         for unit in older {
-            let ended = self.units.runner().stop(unit.name, Duration::ZERO).await;
-            ended.map_err(SuperviseError::Unit)?;
+            let ended = self
+                .units
+                .runner()
+                .stop(unit.name.clone(), Duration::ZERO)
+                .await;
+            if let Err(error) = ended {
+                // It does not keep the others from being adopted; the next start of its instance tries again.
+                tracing::warn!(unit = %unit.name, error = %ErrorChain(&error), "cannot end an earlier start of an instance");
+            }
         }
         let mut adopted = HashMap::new();
         for instance in known {
@@ -296,7 +303,7 @@ impl<B: Backend> Supervised<B> {
             }
         }
         let mut rest: BTreeSet<Uuid> = newest.into_keys().collect();
-        rest.extend(self.instances_on_disk());
+        rest.extend(instances_in(&self.folder));
         for id in rest.into_iter().filter(|id| !adopted.contains_key(id)) {
             // What cannot be cleared away does not keep what runs from being adopted; the next start tries again.
             if let Err(error) = self.remove(id, Duration::ZERO).await {
@@ -355,6 +362,10 @@ fn step<E: Error + Send + Sync + 'static>(
 impl<B: Backend> Runtime for Supervised<B> {
     fn info(&self) -> RuntimeInfo {
         self.backend.info()
+    }
+
+    fn is_retired(&self) -> bool {
+        self.backend.is_retired()
     }
 
     fn adopt(&self, known: Vec<InstanceIdent>) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>> {
@@ -416,6 +427,7 @@ impl<B: Backend> Runtime for Supervised<B> {
             cgroup: group.as_ref().map(|group| group.as_str().to_owned()),
             instance_cgroup: group.map(|group| group.container()),
             written: written.is_dir().then_some(written),
+            lacks: self.backend.lacks(&place),
         })
     }
 
@@ -425,27 +437,4 @@ impl<B: Backend> Runtime for Supervised<B> {
 }
 
 #[cfg(test)]
-mod tests {
-    use muster_unit_runner::{Observation, UnitName};
-
-    use super::*;
-
-    #[test]
-    fn the_newest_start_counts_in_whatever_order_they_are_listed() {
-        let unit = |instance: u128, run: u64| InstanceUnit {
-            name: UnitName::new(format!("x-{instance}-{run}.service")).unwrap(),
-            instance: Uuid::from_u128(instance),
-            run: RunId(run),
-            seen: Observation::default(),
-        };
-        for order in [[1, 2, 3], [3, 1, 2], [2, 3, 1]] {
-            let mut units: Vec<InstanceUnit> = order.iter().map(|run| unit(7, *run)).collect();
-            units.push(unit(8, 1));
-            let (newest, mut older) = sort_out(units);
-            assert_eq!(newest[&Uuid::from_u128(7)].run, RunId(3));
-            assert_eq!(newest[&Uuid::from_u128(8)].run, RunId(1));
-            older.sort_by_key(|unit| unit.run);
-            assert_eq!(older, [unit(7, 1), unit(7, 2)]);
-        }
-    }
-}
+mod tests;

@@ -15,7 +15,8 @@ use muster_api::domain::{
 };
 use muster_item::{ImageConfig, ItemConfig};
 use muster_runtime::{
-    AdoptError, ImagePaths, InstanceSpec, RunId, RunPolicy, Runtime, RuntimeError, Secret,
+    AdoptError, ImagePaths, InstanceSpec, ResourceGrant, RunId, RunPolicy, Runtime, RuntimeError,
+    Secret,
 };
 use muster_telemetry::ErrorChain;
 use serde::Deserialize;
@@ -55,6 +56,12 @@ pub struct Options {
     pub uid: u32,
     /// Its image.
     pub layers: Vec<PathBuf>,
+    /// Devices that a resource gives it, as `(on the host, in the instance)`.
+    pub devices: Vec<(PathBuf, PathBuf)>,
+    /// Groups that a resource lets it join.
+    pub groups: Vec<String>,
+    /// Folders that a resource gives it, as `(on the host, in the instance, read-only)`.
+    pub mounts: Vec<(PathBuf, PathBuf, bool)>,
 }
 
 impl Default for Options {
@@ -74,6 +81,9 @@ impl Default for Options {
             burst: 3,
             uid: 5001,
             layers: vec!["/image".into()],
+            devices: Vec::new(),
+            groups: Vec::new(),
+            mounts: Vec::new(),
         }
     }
 }
@@ -135,7 +145,13 @@ pub fn spec(name: &str, script: &str, options: Options) -> InstanceSpec {
         env_override: Vec::new(),
         secret: options.secret.map(|secret| Secret(Zeroizing::new(secret))),
         network: None,
-        resources: Vec::new(),
+        resources: vec![ResourceGrant {
+            name: "test".to_owned(),
+            devices: options.devices,
+            groups: options.groups,
+            mounts: options.mounts,
+            ..ResourceGrant::default()
+        }],
         state_file: options.state,
         storage: options.storage,
         policy: RunPolicy {

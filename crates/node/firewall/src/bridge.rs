@@ -116,8 +116,8 @@ fn ports_of(kernel: &mut Connection, bridge: u32) -> io::Result<Vec<u32>> {
     let mut body = link_header(FAMILY_ANY, 0);
     netlink::push_attribute(&mut body, MASTER, &bridge.to_ne_bytes());
     netlink::push_attribute(&mut body, WANTED, &WITHOUT_STATISTICS.to_ne_bytes());
-    let mut ports = Vec::new();
-    kernel.exchange(GET_LINK, netlink::DUMP, &body, |link| {
+    // On a node that starts many instances, links come and go while they are listed.
+    kernel.list(GET_LINK, &body, |ports: &mut Vec<u32>, link| {
         // Kernels that do not know the filter send all links.
         let master = link
             .get(LINK_HEADER..)
@@ -126,8 +126,7 @@ fn ports_of(kernel: &mut Connection, bridge: u32) -> io::Result<Vec<u32>> {
             let index = link.get(4..8).and_then(|bytes| bytes.try_into().ok());
             ports.extend(index.map(u32::from_ne_bytes));
         }
-    })?;
-    Ok(ports)
+    })
 }
 
 /// Lets a port of a bridge hear only what the node itself sends, and ports that are not isolated.

@@ -7,7 +7,7 @@ use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, So
 use rustix::net::{recv, send, socket_with};
 
 pub(crate) const ACKNOWLEDGE: u16 = 4;
-pub(crate) const DUMP: u16 = 0x300;
+const DUMP: u16 = 0x300;
 
 const REQUEST: u16 = 1;
 /// What was listed has changed in between.
@@ -21,6 +21,8 @@ const TYPE_MASK: u16 = 0x3fff;
 const HEADER: usize = 16;
 /// The kernel fills at most this much at once.
 const BUFFER: usize = 64 * 1024;
+/// Somebody changes what is listed while it is read: how often that may happen in a row.
+const TRIES: usize = 50;
 /// More messages than this are no answer.
 const MAX_MESSAGES: usize = 1_000_000;
 
@@ -44,6 +46,23 @@ impl Connection {
             socket,
             sequence: 0,
         })
+    }
+
+    /// Lists something, again from nothing when it changed meanwhile. `each` gets what follows the head of every message.
+    pub(crate) fn list<T: Default>(
+        &mut self,
+        kind: u16,
+        body: &[u8],
+        mut each: impl FnMut(&mut T, &[u8]),
+    ) -> io::Result<T> {
+        for _ in 0..TRIES {
+            let mut listed = T::default();
+            match self.exchange(kind, DUMP, body, |message| each(&mut listed, message)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                outcome => return outcome.map(|()| listed),
+            }
+        }
+        Err(io::ErrorKind::Interrupted.into())
     }
 
     /// Sends a request, and reads until its end or its acknowledgement; one of them must be asked for in `flags`. Of

@@ -1,11 +1,11 @@
 //! Memory and time of installing one large layer, over HTTP, in a process of its own.
 //!
 //! `cargo bench -p muster-image --bench install [-- MEGABYTES]` (2048 unless said). The bound that matters: 32 MiB of memory,
-//! whatever the size of the layer.
+//! whatever the size of the layer. It is a promise, not a figure of this machine: the bench fails when it is broken.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 const BOUND_KIB: i64 = 32 << 10;
 
-fn main() {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args()
         .skip(1)
         .filter(|word| word != "--bench")
@@ -29,7 +29,8 @@ fn main() {
     if let [role, folder, url, digest] = arguments.as_slice()
         && role == "install"
     {
-        return install(folder, url, digest);
+        install(folder, url, digest);
+        return ExitCode::SUCCESS;
     }
     let megabytes = arguments
         .first()
@@ -37,8 +38,13 @@ fn main() {
         .unwrap_or(2048);
     println!("| layer | time | throughput | peak memory | bound |");
     println!("|---|---|---|---|---|");
+    let mut is_kept = true;
     for compression in ["tar", "tar+gzip", "tar+zstd"] {
-        run(megabytes, compression);
+        is_kept &= run(megabytes, compression);
+    }
+    match is_kept {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }
 
@@ -89,7 +95,8 @@ fn write_layer(out: impl Write, megabytes: u64) -> std::io::Result<()> {
     tar.into_inner()?.flush()
 }
 
-fn run(megabytes: u64, compression: &str) {
+/// Whether the bound holds.
+fn run(megabytes: u64, compression: &str) -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let blobs = folder.path().join("blobs");
     std::fs::create_dir(&blobs).expect("a folder");
@@ -142,12 +149,14 @@ fn run(megabytes: u64, compression: &str) {
         .parse()
         .expect("a number");
     let speed = u128::from(megabytes) * 1000 / time.as_millis().max(1);
-    let verdict = if peak <= BOUND_KIB { "kept" } else { "BROKEN" };
+    let is_kept = peak <= BOUND_KIB;
+    let verdict = if is_kept { "reached" } else { "BROKEN" };
     println!(
         "| {megabytes} MiB {compression} | {time:.1?} | {speed} MiB/s | {:.1} MiB | {} MiB: {verdict} |",
         peak as f64 / 1024.0,
         BOUND_KIB >> 10
     );
+    is_kept
 }
 
 /// A file server; ends with the process.

@@ -95,6 +95,12 @@ impl Folders {
         for name in ["blobs", "layers", "."] {
             sync_folder(&root.join(name))?;
         }
+        if let Some(parent) = root
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        {
+            sync_folder(parent)?;
+        }
         Ok(folders)
     }
 
@@ -225,10 +231,15 @@ impl Folders {
         fs::rename(&from, &to).on_disk("give its name to", &to)?;
         muster_fault::hit(crate::fault::LAYER_NAMED);
         if self.weakness != Some(Weakness::LayerName) {
-            sync_folder(&self.layer_folder(digest.algorithm()))?;
+            self.flush_layer_name(digest)?;
         }
         muster_fault::hit(crate::fault::LAYER_DURABLE);
         Ok(())
+    }
+
+    /// Makes a layer's name durable.
+    pub(crate) fn flush_layer_name(&self, digest: &Digest) -> Result<(), DiskError> {
+        sync_folder(&self.layer_folder(digest.algorithm()))
     }
 
     pub(crate) fn leaves_layers_unflushed(&self) -> bool {
@@ -272,7 +283,53 @@ fn remove(path: &Path) -> Result<(), DiskError> {
 }
 
 pub(crate) fn sync_folder(path: &Path) -> Result<(), DiskError> {
+    #[cfg(test)]
+    tests::FLUSHED.with_borrow_mut(|flushed| flushed.push(path.to_owned()));
     File::open(path)
         .and_then(|folder| folder.sync_all())
         .on_disk("flush", path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    thread_local! {
+        /// Folders that were flushed. On ext4 a flush of any file also makes new folders durable, so no power cut on it
+        /// tells whether they were.
+        pub(super) static FLUSHED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn folders_below(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            found.push(path.clone());
+            folders_below(&path, found);
+        }
+    }
+
+    #[test]
+    fn every_folder_that_is_made_has_its_name_flushed() {
+        let outside = tempfile::tempdir().unwrap();
+        Folders::create(&outside.path().join("images"), None).unwrap();
+        let flushed: BTreeSet<PathBuf> = FLUSHED
+            .take()
+            .iter()
+            .map(|path| fs::canonicalize(path).unwrap())
+            .collect();
+        let mut made = Vec::new();
+        folders_below(outside.path(), &mut made);
+        assert!(made.len() > 8, "{made:?}");
+        for folder in made {
+            let parent = fs::canonicalize(folder.parent().unwrap()).unwrap();
+            assert!(
+                flushed.contains(&parent),
+                "{} in {flushed:?}",
+                folder.display()
+            );
+        }
+    }
 }

@@ -22,11 +22,14 @@ pub(crate) struct State {
     pub(crate) reserved: u64,
     /// No longer in the inventory, but their records and files may still be there: nobody may put them there anew yet.
     pub(crate) going: BTreeSet<Digest>,
+    /// Pinned when the store was opened, because nobody could say who needs them.
+    recovered: BTreeSet<Digest>,
 }
 
 impl Ledger {
     pub(crate) fn new(inventory: Inventory) -> Self {
         let state = State {
+            recovered: inventory.pins.keys().copied().collect(),
             inventory,
             ..State::default()
         };
@@ -45,6 +48,14 @@ impl Ledger {
 }
 
 impl Ledger {
+    /// Lets what was found without anybody to need it be collected: its space is needed for what is wanted.
+    pub(crate) fn give_recovered_up(&self) {
+        let mut state = self.lock();
+        for digest in std::mem::take(&mut state.recovered) {
+            unpin(&mut state.inventory, digest);
+        }
+    }
+
     /// Returns when nothing of this digest is being removed any more. Whoever wants it to stay that way has pinned it before.
     pub(crate) async fn until_gone(&self, digest: &Digest) {
         loop {
@@ -148,15 +159,19 @@ impl Pins {
 
 impl Drop for Pins {
     fn drop(&mut self) {
-        let pins = &mut self.ledger.lock().inventory.pins;
+        let inventory = &mut self.ledger.lock().inventory;
         let digests = self.digests.get_mut().expect("nothing here can panic");
         for digest in digests {
-            match pins.get_mut(digest) {
-                Some(count) if *count > 1 => *count -= 1,
-                _ => {
-                    pins.remove(digest);
-                }
-            }
+            unpin(inventory, *digest);
+        }
+    }
+}
+
+fn unpin(inventory: &mut Inventory, digest: Digest) {
+    match inventory.pins.get_mut(&digest) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => {
+            inventory.pins.remove(&digest);
         }
     }
 }

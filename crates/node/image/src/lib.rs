@@ -56,7 +56,8 @@
 //!
 //! # Invariants
 //! * **There means there.** A blob or layer is believed present only when its content, its name and its record are on disk, in this
-//!   order. What a kill or a power cut leaves in between is a part (blobs, verified again when wanted) or goes (layers).
+//!   order. What a kill or a power cut leaves in between is a part (blobs, verified again when wanted), or is compared with its
+//!   seal (layers, which carry it with them). So is everything when the database is lost.
 //! * **Verified.** Nothing gets its name before its digest was computed from the very bytes that were written.
 //! * **Wanted is safe.** [`gc_plan`] never takes what a wanted item needs or an installation uses. An item is wanted from its
 //!   installation until [`ImageStore::keep`] is called without it, and stays [`StoreSettings::item_ttl`] beyond that unless space is
@@ -83,6 +84,7 @@ mod fault;
 mod fetch;
 mod folders;
 mod hash;
+mod imprint;
 mod inspect;
 mod install;
 mod intake;

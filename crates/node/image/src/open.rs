@@ -1,6 +1,7 @@
 //! Opening: what is recorded and what is there are brought together.
 
 use std::fs;
+use std::path::Path;
 use std::time::SystemTime;
 
 use muster_api::domain::Digest;
@@ -9,7 +10,8 @@ use muster_store::Store;
 use crate::db;
 use crate::error::OpenImagesError;
 use crate::folders::{DiskError, Folders, OnDisk};
-use crate::inventory::{GcPlan, Inventory, PartialRecord};
+use crate::imprint;
+use crate::inventory::{GcPlan, Inventory, LayerRecord, PartialRecord};
 use crate::seal::{self, Unhurried};
 use crate::store::unix_seconds;
 
@@ -20,6 +22,8 @@ pub struct OpenReport {
     pub lost: Vec<Digest>,
     /// Blobs that were there without a record: parts now, to be verified when they are wanted.
     pub demoted: Vec<Digest>,
+    /// Layers that were there without a record in the database, and are what is written on them.
+    pub recovered: Vec<Digest>,
     /// Layers that were there without a record, and went.
     pub dropped: Vec<Digest>,
 }
@@ -27,7 +31,8 @@ pub struct OpenReport {
 /// Believes what is both recorded and there.
 ///
 /// A blob without a record is whole (it was verified before it got its name) but for the power cut that might have come in
-/// between, so it becomes a part again: to be hashed, not to be downloaded. A layer without a record goes.
+/// between, so it becomes a part again: to be hashed, not to be downloaded. A layer without a record in the database is compared
+/// with the record that is written on it: instances may be running on it. If it is something else, it goes.
 pub(crate) fn reconcile(
     folders: &Folders,
     db: &Store,
@@ -38,10 +43,19 @@ pub(crate) fn reconcile(
         .wait()
         .map_err(OpenImagesError::Database)?;
     let lost = compare(folders, &mut inventory, &mut report).map_err(OpenImagesError::Disk)?;
-    if !lost.is_empty() {
-        db.write(move |db| db::forget(db, &lost))
-            .wait()
-            .map_err(OpenImagesError::Database)?;
+    let recovered: Vec<(Digest, LayerRecord)> = report
+        .recovered
+        .iter()
+        .map(|digest| (*digest, inventory.layers[digest].clone()))
+        .collect();
+    if !lost.is_empty() || !recovered.is_empty() {
+        let write = move |db: &_| {
+            db::forget(db, &lost)?;
+            recovered
+                .iter()
+                .try_for_each(|(digest, layer)| db::put_layer(db, digest, layer))
+        };
+        db.write(write).wait().map_err(OpenImagesError::Database)?;
     }
     Ok((inventory, report))
 }
@@ -79,15 +93,34 @@ fn compare(
         .collect();
     inventory.layers.retain(|digest, _| found.contains(digest));
     for digest in found {
-        if !inventory.layers.contains_key(&digest) {
-            folders.discard(&folders.layer(&digest))?;
+        let path = folders.layer(&digest);
+        if let Some(known) = inventory.layers.get(&digest) {
+            // One that was unpacked by a version that did not write on them.
+            if imprint::read(&path).is_none() {
+                imprint::write(&path, known).on_disk("write on", &path)?;
+            }
+        } else if let Some(layer) = recover(&path) {
+            folders.flush_layer_name(&digest)?;
+            inventory.layers.insert(digest, layer);
+            if inventory.items.is_empty() {
+                // The items that need it are forgotten, too. Until they are wanted again, it is not for the collector.
+                inventory.pins.insert(digest, 1);
+            }
+            report.recovered.push(digest);
+        } else {
+            folders.discard(&path)?;
             report.dropped.push(digest);
         }
     }
     for (digest, bytes) in folders.found_flat("partial")? {
         let path = folders.partial(&digest);
         let modified = path.metadata().and_then(|metadata| metadata.modified());
-        let since = unix_seconds(modified.unwrap_or_else(|_| SystemTime::now()));
+        let modified = match report.demoted.contains(&digest) {
+            // Its time as a part begins now.
+            true => SystemTime::now(),
+            false => modified.unwrap_or_else(|_| SystemTime::now()),
+        };
+        let since = unix_seconds(modified);
         let partial = PartialRecord { bytes, since };
         inventory.partials.insert(digest, partial);
     }
@@ -99,4 +132,11 @@ fn compare(
     }
     report.lost.extend(lost.blobs.iter().chain(&lost.layers));
     Ok(lost)
+}
+
+/// What is written on a layer, if it is that.
+fn recover(layer: &Path) -> Option<LayerRecord> {
+    let written = imprint::read(layer)?;
+    let found = seal::seal(layer, &mut Unhurried).ok()?;
+    (found.seal == written.seal).then_some(written)
 }

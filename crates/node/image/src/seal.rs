@@ -3,7 +3,11 @@
 //! The seal covers names, kinds, modes, owners, sizes, link targets, device numbers, extended attributes and content. Content goes
 //! in as CRC-32 per file: this is about disks that forget, not about people (who could as well change the database), and it costs
 //! a tenth of a cryptographic hash on small machines. Times are left out.
+//!
+//! Names are taken in order, and a layer may put a million of them into one folder. So only as many are held at a time as
+//! [`MAX_NAMES_BYTES`] allows for; of a larger folder the next ones are picked by reading it again.
 
+use std::collections::BinaryHeap;
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,9 +18,16 @@ use std::path::Path;
 use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use sha2::{Digest as _, Sha256};
 
+use crate::imprint;
+
 const BUFFER: usize = 64 << 10;
 /// The kernel allows no more for one list of names or one value.
 const MAX_XATTR: usize = 64 << 10;
+/// For names that are held at a time, of all folders that are being walked. Each takes half of what is left, so that its
+/// folders have something, too.
+const MAX_NAMES_BYTES: usize = 4 << 20;
+/// What a folder has for its names however deep it is: some hundreds of them.
+const MIN_NAMES_BYTES: usize = 32 << 10;
 
 /// A tree as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,14 +51,12 @@ impl Pace for Unhurried {
     }
 }
 
-/// A folder that is being walked: what is left of its names, the last one next.
-struct Frame {
-    folder: OwnedFd,
-    names: Vec<CString>,
-}
-
 /// Walks a tree, one folder open per level. Links are not followed.
 pub(crate) fn seal(root: &Path, pace: &mut dyn Pace) -> io::Result<Sealed> {
+    seal_within(root, pace, MAX_NAMES_BYTES, MIN_NAMES_BYTES)
+}
+
+fn seal_within(root: &Path, pace: &mut dyn Pace, most: usize, least: usize) -> io::Result<Sealed> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let root = fs::openat(CWD, root, flags, Mode::empty())?;
     let mut walk = Walk {
@@ -58,17 +67,24 @@ pub(crate) fn seal(root: &Path, pace: &mut dyn Pace) -> io::Result<Sealed> {
     };
     let stat = fs::fstat(&root)?;
     walk.note(b"", &stat);
-    walk.xattrs(root.as_fd())?;
-    let mut stack = vec![Frame::new(root)?];
+    walk.xattrs(root.as_fd(), &[imprint::TRUSTED, imprint::USER])?;
+    let mut left = most;
+    let enter = |folder, left: &mut usize| {
+        let frame = Frame::new(folder, *left / 2, least);
+        *left -= *left / 2;
+        frame
+    };
+    let mut stack = vec![enter(root, &mut left)?];
     while let Some(frame) = stack.last_mut() {
-        let Some(name) = frame.names.pop() else {
+        let Some(name) = frame.next()? else {
+            left += frame.taken;
             stack.pop();
             // Marks the end of a folder, so that a file cannot move to another level unnoticed.
             walk.hasher.update(b"<");
             continue;
         };
         if let Some(folder) = walk.entry(frame.folder.as_fd(), &name)? {
-            stack.push(Frame::new(folder)?);
+            stack.push(enter(folder, &mut left)?);
         }
     }
     Ok(Sealed {
@@ -77,18 +93,76 @@ pub(crate) fn seal(root: &Path, pace: &mut dyn Pace) -> io::Result<Sealed> {
     })
 }
 
+/// A folder that is being walked.
+struct Frame {
+    folder: OwnedFd,
+    /// The next names, the last one first to come.
+    names: Vec<CString>,
+    /// Where to go on when they are used up: the folder has more names than fitted.
+    more_after: Option<CString>,
+    /// Bytes that it took of those for all folders.
+    taken: usize,
+    /// Bytes that its names may take.
+    share: usize,
+}
+
 impl Frame {
-    fn new(folder: OwnedFd) -> io::Result<Self> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&folder)? {
-            let name = entry?.file_name().to_owned();
-            if name.as_bytes() != b"." && name.as_bytes() != b".." {
-                names.push(name);
-            }
-        }
-        names.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(Self { folder, names })
+    fn new(folder: OwnedFd, taken: usize, least: usize) -> io::Result<Self> {
+        let share = taken.max(least);
+        let (names, more_after) = next_names(&folder, None, share)?;
+        Ok(Self {
+            folder,
+            names,
+            more_after,
+            taken,
+            share,
+        })
     }
+
+    fn next(&mut self) -> io::Result<Option<CString>> {
+        if self.names.is_empty()
+            && let Some(after) = self.more_after.take()
+        {
+            (self.names, self.more_after) = next_names(&self.folder, Some(&after), self.share)?;
+        }
+        Ok(self.names.pop())
+    }
+}
+
+/// What a name takes: its bytes, its place in the list, and what an allocator adds.
+fn cost(name: &CString) -> usize {
+    name.as_bytes_with_nul().len() + 40
+}
+
+/// The first names after this one that fit, in reverse; and the last of them, if there are more.
+fn next_names(
+    folder: &OwnedFd,
+    after: Option<&CString>,
+    share: usize,
+) -> io::Result<(Vec<CString>, Option<CString>)> {
+    let (mut first, mut held, mut has_more) = (BinaryHeap::<CString>::new(), 0, false);
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_before = after.is_some_and(|after| name <= after.as_c_str());
+        if is_before || name.to_bytes() == b"." || name.to_bytes() == b".." {
+            continue;
+        }
+        if has_more && first.peek().is_some_and(|last| name > last.as_c_str()) {
+            continue;
+        }
+        let name = name.to_owned();
+        held += cost(&name);
+        first.push(name);
+        while held > share && first.len() > 1 {
+            held -= first.pop().as_ref().map_or(0, cost);
+            has_more = true;
+        }
+    }
+    let mut names = first.into_sorted_vec();
+    let more_after = names.last().filter(|_| has_more).cloned();
+    names.reverse();
+    Ok((names, more_after))
 }
 
 struct Walk<'p> {
@@ -110,12 +184,12 @@ impl Walk<'_> {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 let folder = open(OFlags::DIRECTORY)?;
-                self.xattrs(folder.as_fd())?;
+                self.xattrs(folder.as_fd(), &[])?;
                 Ok(Some(folder))
             }
             FileType::RegularFile => {
                 let file = open(OFlags::NONBLOCK)?;
-                self.xattrs(file.as_fd())?;
+                self.xattrs(file.as_fd(), &[])?;
                 self.content(File::from(file))?;
                 Ok(None)
             }
@@ -172,7 +246,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn xattrs(&mut self, of: BorrowedFd<'_>) -> io::Result<()> {
+    fn xattrs(&mut self, of: BorrowedFd<'_>, except: &[&str]) -> io::Result<()> {
         let mut list = vec![0; MAX_XATTR];
         let length = match fs::flistxattr(of, list.as_mut_slice()) {
             Err(rustix::io::Errno::NOTSUP) => 0,
@@ -181,6 +255,7 @@ impl Walk<'_> {
         let mut names: Vec<&[u8]> = list[..length]
             .split(|byte| *byte == 0)
             .filter(|name| !name.is_empty())
+            .filter(|name| !except.iter().any(|except| except.as_bytes() == *name))
             .collect();
         names.sort_unstable();
         let mut value = vec![0; if names.is_empty() { 0 } else { MAX_XATTR }];
@@ -221,6 +296,40 @@ mod tests {
         let (one, two) = (sealed(&tree()), sealed(&tree()));
         assert_eq!(one, two);
         assert!((200_000..400_000).contains(&one.bytes), "{}", one.bytes);
+    }
+
+    #[test]
+    fn a_seal_is_the_same_however_few_names_are_held() {
+        let folder = tree();
+        for name in 0..300 {
+            let name = format!("{:0>width$}", name * 7919 % 1000, width = 4 + name % 60);
+            std_fs::create_dir_all(folder.path().join("many").join(&name).join(&name)).unwrap();
+        }
+        let whole = sealed(&folder);
+        for (most, least) in [(0, 0), (500, 100), (20_000, 1000)] {
+            let found = seal_within(folder.path(), &mut Unhurried, most, least).unwrap();
+            assert_eq!(found, whole, "{most} {least}");
+        }
+    }
+
+    #[test]
+    fn names_that_do_not_fit_are_not_held() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in 0..500 {
+            File::create(folder.path().join(format!("{name:0>100}"))).unwrap();
+        }
+        let opened = OwnedFd::from(File::open(folder.path()).unwrap());
+        let (mut after, mut seen) = (None, Vec::new());
+        loop {
+            let (names, more) = next_names(&opened, after.as_ref(), 2000).unwrap();
+            assert!(names.iter().map(cost).sum::<usize>() <= 2000, "{names:?}");
+            seen.extend(names.into_iter().rev());
+            after = more;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert!(seen.is_sorted() && seen.len() == 500, "{}", seen.len());
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) struct Inner {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) turns: Turns,
     pub(crate) downloads: Arc<Semaphore>,
+    /// Held while it is noted what is wanted, so that what is noted last was said last.
+    keeping: tokio::sync::Mutex<()>,
     /// Holds the folder against other processes.
     _lock: File,
 }
@@ -98,6 +100,7 @@ impl ImageStore {
             db,
             ledger: Arc::new(Ledger::new(inventory)),
             turns: Turns::default(),
+            keeping: tokio::sync::Mutex::default(),
             _lock: lock,
         };
         let inner = Arc::new(inner);
@@ -120,13 +123,14 @@ impl ImageStore {
     }
 
     /// Says which items are wanted: running, to be run, or needed to roll back. The time of all others begins to run, and stops
-    /// for those that are wanted again. Until this is called, everything is wanted.
+    /// for those that are wanted again. Until this is called, everything is wanted. Of several calls at a time the last counts.
     pub async fn keep(
         &self,
         wanted: &BTreeSet<Digest>,
         now: SystemTime,
     ) -> Result<(), MaintainError> {
         let now = unix_seconds(now);
+        let _in_turn = self.inner.keeping.lock().await;
         let changes: Vec<(Digest, Option<u64>)> = {
             let state = self.inner.ledger.lock();
             let items = state.inventory.items.iter();

@@ -16,6 +16,7 @@ use crate::db;
 use crate::error::InstallError;
 use crate::fetch::Piece;
 use crate::folders::{DiskError, OnDisk};
+use crate::imprint;
 use crate::intake::{Intake, Taken};
 use crate::inventory::{LayerRecord, PartialRecord};
 use crate::progress::Meter;
@@ -309,15 +310,18 @@ impl Task {
         let sealed = seal::seal(&path, &mut Unhurried)
             .on_disk("read", &path)
             .map_err(disk(digest))?;
-        self.inner
-            .folders
-            .establish_layer(&digest)
-            .map_err(disk(digest))?;
         let layer = LayerRecord {
             diff_id,
             bytes: sealed.bytes,
             seal: sealed.seal,
         };
+        imprint::write(&path, &layer)
+            .on_disk("write on", &path)
+            .map_err(disk(digest))?;
+        self.inner
+            .folders
+            .establish_layer(&digest)
+            .map_err(disk(digest))?;
         let row = layer.clone();
         self.inner
             .db

@@ -236,6 +236,7 @@ impl Inner {
                 (short, Ok(_)) => short,
                 (short, Err(missing)) => short.max(missing),
             };
+            self.ledger.give_recovered_up();
             if let Err(error) = self.collect(SystemTime::now(), missing) {
                 tracing::warn!(%error, "cannot make room for images");
             }

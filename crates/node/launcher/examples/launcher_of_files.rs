@@ -134,6 +134,7 @@ impl Runtime for Files {
             cgroup: None,
             instance_cgroup: None,
             written: None,
+            lacks: Vec::new(),
         })
     }
 

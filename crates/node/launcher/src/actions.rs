@@ -13,6 +13,7 @@ use muster_runtime::{
 };
 use muster_telemetry::ErrorChain;
 
+use crate::data;
 use crate::decide::{Facts, Saved, StartFault};
 use crate::driver::Parts;
 use crate::observe::{Observed, RunningInstance};
@@ -39,8 +40,10 @@ enum Reached {
 impl Workshop {
     fn runtime(&self, target: &Target) -> Result<&Arc<dyn Runtime>, AosError> {
         let id = &target.info.runtime_id;
-        self.runtimes.get(id).ok_or_else(|| {
-            let known: Vec<&str> = self.runtimes.keys().map(RuntimeId::as_str).collect();
+        let works = |runtime: &&Arc<dyn Runtime>| !runtime.is_retired();
+        self.runtimes.get(id).filter(works).ok_or_else(|| {
+            let working = self.runtimes.iter().filter(|(_, runtime)| works(runtime));
+            let known: Vec<&str> = working.map(|(id, _)| id.as_str()).collect();
             let known = known.join(", ");
             AosError::new(
                 AosCode::NotFound,
@@ -54,7 +57,21 @@ impl Workshop {
         let manifest = target.info.manifest_digest;
         let image = self.parts.images.install(manifest).await;
         let image = image.map_err(|error| error.while_doing("cannot get its image"))?;
-        Ok(facts(&image.item_config))
+        Ok(self.facts(&image.item_config))
+    }
+
+    /// What of an item matters for deciding.
+    fn facts(&self, item: &ItemConfig) -> Facts {
+        let run = &item.run_parameters;
+        let connected = item.allowed_connections.iter().map(|it| it.item.clone());
+        Facts {
+            policy: policy(item),
+            health_period: run.health_period,
+            stop_timeout: run.stop_timeout,
+            offline_ttl: item.offline_ttl,
+            after: connected.chain(item.dependencies.iter().cloned()).collect(),
+            scarce: self.parts.resources.scarce(item),
+        }
     }
 
     pub(crate) async fn start(&self, target: &Target, run: RunId) -> Result<(), StartFault> {
@@ -67,7 +84,7 @@ impl Workshop {
             .build_up(target, &image, runtime, run, &mut reached)
             .await;
         if let Err(fault) = result {
-            self.tear_down(target, runtime, reached, Duration::ZERO)
+            self.tear_down(target, Some(runtime), reached, Duration::ZERO)
                 .await
                 .unwrap_or_else(|left| {
                     tracing::warn!(instance = %target.ident(), error = %left, "a failed start left something behind");
@@ -101,6 +118,7 @@ impl Workshop {
         *reached = Reached::Network;
         let network = self.parts.network.attach(&target.info, image).await;
         let network = network.map_err(|it| it.fault_while("cannot make its network"))?;
+        self.make_places(target).await?;
         *reached = Reached::Runtime;
         let spec = Arc::new(self.spec(target, image.clone(), resources, secret, network));
         let failed = |error| StartFault::Failed(runtime_fault(&error));
@@ -108,21 +126,45 @@ impl Workshop {
         runtime.start(spec, run).await.map_err(failed)
     }
 
-    /// Tells of what was found running, before anything happens to it.
-    pub(crate) async fn introduce(&self, saved: &Saved, adopted: &[Adopted]) {
+    /// What it keeps stays when it goes: nothing of this is undone.
+    async fn make_places(&self, target: &Target) -> Result<(), StartFault> {
+        let info = target.info.clone();
+        let storages = self.parts.storage_folder.clone();
+        let states = self.parts.state_folder.clone();
+        let made = tokio::task::spawn_blocking(move || {
+            data::make_storage(&storages, &info)?;
+            data::make_state(&states, &info)
+        });
+        let failed = |error: &(dyn std::error::Error + 'static)| {
+            let why = format!(
+                "cannot make a place for what it keeps: {}",
+                ErrorChain(error)
+            );
+            StartFault::Failed(AosError::new(AosCode::Failed, why))
+        };
+        let made = made.await.map_err(|error| failed(&error))?;
+        made.map_err(|error| failed(&error))
+    }
+
+    /// Tells of what was found running, before anything happens to it. Answers with what is known of it.
+    pub(crate) async fn introduce(
+        &self,
+        saved: &Saved,
+        adopted: Vec<Adopted>,
+    ) -> Vec<(Adopted, Option<Facts>)> {
+        let mut introduced = Vec::with_capacity(adopted.len());
         let left: BTreeMap<&InstanceIdent, &(Arc<Target>, RunId)> = saved
             .rows
             .iter()
             .filter_map(|(ident, row)| Some((ident, row.running.as_ref()?)))
             .collect();
         for found in adopted {
-            let Some((target, run)) = left.get(&found.instance) else {
+            let known = left.get(&found.instance);
+            // Nobody knows what another run is made of, and it is ended.
+            let Some((target, _)) = known.filter(|(_, run)| *run == found.run) else {
+                introduced.push((found, None));
                 continue;
             };
-            if found.run != *run {
-                // Nobody knows what it is made of, and it is ended.
-                continue;
-            }
             let image = self.parts.images.installed(target.info.manifest_digest);
             let image = image.await;
             let runtime = self.runtimes.get(&target.info.runtime_id);
@@ -137,7 +179,10 @@ impl Workshop {
                 RunState::Ended(_) => self.observed.found_ended(running),
                 _ => self.observed.started(running),
             }
+            let facts = image.map(|image| self.facts(&image.item_config));
+            introduced.push((found, facts));
         }
+        introduced
     }
 
     fn spec(
@@ -157,7 +202,7 @@ impl Workshop {
             path.map(|path| path.below(root))
         };
         InstanceSpec {
-            policy: facts(&item_config).policy,
+            policy: policy(&item_config),
             state_file: below(&self.parts.state_folder, target.info.state_path.as_ref()),
             storage: below(
                 &self.parts.storage_folder,
@@ -175,7 +220,8 @@ impl Workshop {
     }
 
     pub(crate) async fn stop(&self, target: &Target, grace: Duration) -> Result<(), AosError> {
-        let runtime = self.runtime(target)?;
+        // One that this node had once ends what it started. Without even that there is nothing that could run.
+        let runtime = self.runtimes.get(&target.info.runtime_id);
         self.tear_down(target, runtime, Reached::Runtime, grace)
             .await
     }
@@ -184,7 +230,7 @@ impl Workshop {
     async fn tear_down(
         &self,
         target: &Target,
-        runtime: &Arc<dyn Runtime>,
+        runtime: Option<&Arc<dyn Runtime>>,
         reached: Reached,
         grace: Duration,
     ) -> Result<(), AosError> {
@@ -199,7 +245,10 @@ impl Workshop {
             }
         };
         if reached >= Reached::Runtime {
-            let stopped = runtime.stop(ident.clone(), grace).await;
+            let stopped = match runtime {
+                Some(runtime) => runtime.stop(ident.clone(), grace).await,
+                None => Ok(()),
+            };
             if stopped.is_ok() {
                 self.observed.ended(ident);
             }
@@ -219,19 +268,11 @@ impl Workshop {
     }
 }
 
-/// What of an item matters for deciding.
-fn facts(item: &ItemConfig) -> Facts {
+fn policy(item: &ItemConfig) -> RunPolicy {
     let run = &item.run_parameters;
-    let connected = item.allowed_connections.iter().map(|it| it.item.clone());
-    Facts {
-        policy: RunPolicy {
-            restart_interval: run.restart_interval,
-            start_burst: run.start_burst,
-            start_interval: run.start_interval,
-        },
-        health_period: run.health_period,
-        stop_timeout: run.stop_timeout,
-        offline_ttl: item.offline_ttl,
-        after: connected.chain(item.dependencies.iter().cloned()).collect(),
+    RunPolicy {
+        restart_interval: run.restart_interval,
+        start_burst: run.start_burst,
+        start_interval: run.start_interval,
     }
 }

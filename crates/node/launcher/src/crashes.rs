@@ -14,9 +14,11 @@ pub(crate) enum Verdict {
 
 /// Ends since the last healthy period, and how often the instance was given up since then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Crashes {
-    ends: u32,
-    given_up: u32,
+pub struct Crashes {
+    /// Ends since it was last given up or healthy.
+    pub ends: u32,
+    /// How often it was given up since it was last healthy.
+    pub given_up: u32,
 }
 
 impl Crashes {

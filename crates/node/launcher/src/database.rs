@@ -10,10 +10,11 @@ use muster_api::domain::{
 use muster_api::{common::v2 as common, servicemanager::v5 as wire};
 use muster_runtime::RunId;
 use muster_store::{Migration, Schema, Step, Store, StoreError};
+use muster_telemetry::ErrorChain;
 use prost::Message;
 use rusqlite::Connection;
 
-use crate::decide::{Change, Rejected, Row, Saved};
+use crate::decide::{Change, Crashes, Rejected, Row, Saved, Setback};
 use crate::target::{EnvOverride, Target};
 
 /// The tables of the launcher.
@@ -32,6 +33,7 @@ pub static SCHEMA: Schema = Schema::new(
 const OVERRIDES: &str = "overrides";
 const NEXT_RUN: &str = "next-run";
 const OFFLINE_SECONDS: &str = "offline-seconds";
+const KNOWS_CLOUD: &str = "knows-cloud";
 
 /// Why the last state could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +84,15 @@ struct RowRecord {
     running: Option<TargetRecord>,
     #[prost(uint64, tag = "7")]
     run: u64,
+    #[prost(uint32, tag = "8")]
+    ends: u32,
+    #[prost(uint32, tag = "9")]
+    given_up: u32,
+    /// Milliseconds.
+    #[prost(uint64, tag = "10")]
+    given_up_for: u64,
+    #[prost(message, optional, tag = "11")]
+    given_up_because: Option<common::ErrorInfo>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -137,6 +148,7 @@ fn encode_row(ident: &InstanceIdent, row: &Row) -> Vec<u8> {
         None => (None, 0),
     };
     let rejected = row.rejected.as_ref();
+    let (wait, because) = row.setback.given_up.clone().unzip();
     let record = RowRecord {
         ident: Some(ident.clone().into()),
         goal: row.goal.as_deref().cloned().map(Into::into),
@@ -145,6 +157,10 @@ fn encode_row(ident: &InstanceIdent, row: &Row) -> Vec<u8> {
         rejected_for: rejected.map(|it| fault_to_wire(Some(it.fault.clone()))),
         running,
         run,
+        ends: row.setback.crashes.ends,
+        given_up: row.setback.crashes.given_up,
+        given_up_for: wait.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
+        given_up_because: because.map(|it| fault_to_wire(Some(it))),
     };
     record.encode_to_vec()
 }
@@ -163,6 +179,14 @@ fn decode_row(record: RowRecord) -> Result<(InstanceIdent, Row), ConvertError> {
         good: target(record.good)?,
         rejected: rejected.map(|(target, fault)| Rejected { target, fault }),
         running: target(record.running)?.map(|target| (target, RunId(record.run))),
+        setback: Setback {
+            crashes: Crashes {
+                ends: record.ends,
+                given_up: record.given_up,
+            },
+            given_up: fault_from_wire(record.given_up_because)
+                .map(|because| (Duration::from_millis(record.given_up_for), because)),
+        },
     };
     Ok((
         InstanceIdent::try_from(record.ident.unwrap_or_default())?,
@@ -241,6 +265,7 @@ fn apply(db: &Connection, changes: &[Change]) -> rusqlite::Result<()> {
             )?,
             Change::Overrides(overrides) => set(db, OVERRIDES, &encode_overrides(overrides))?,
             Change::NextRun(run) => set(db, NEXT_RUN, &run.0.to_le_bytes())?,
+            Change::KnowsCloud => set(db, KNOWS_CLOUD, &1u64.to_le_bytes())?,
             Change::Offline(time) => set(db, OFFLINE_SECONDS, &time.as_secs().to_le_bytes())?,
         };
     }
@@ -254,7 +279,19 @@ fn set(db: &Connection, name: &str, value: &[u8]) -> rusqlite::Result<usize> {
     )
 }
 
-/// Reads everything back.
+fn read_row(object: &str, bytes: &[u8]) -> Result<(InstanceIdent, Row), LoadError> {
+    let object = || object.to_owned();
+    let record = RowRecord::decode(bytes).map_err(|source| LoadError::Decode {
+        object: object(),
+        source,
+    })?;
+    decode_row(record).map_err(|source| LoadError::Invalid {
+        object: object(),
+        source,
+    })
+}
+
+/// Reads everything back. What makes no sense is left out, and told.
 pub(crate) async fn load(store: &Store) -> Result<Saved, LoadError> {
     let read = store.read(|db| {
         let mut rows = db.prepare("SELECT ident, record FROM launcher_instances ORDER BY ident")?;
@@ -269,18 +306,34 @@ pub(crate) async fn load(store: &Store) -> Result<Saved, LoadError> {
     });
     let (rows, settings) = read.await.map_err(LoadError::Store)?;
     let mut saved = Saved::default();
+    let mut broken = Vec::new();
     for (object, bytes) in rows {
-        let record = RowRecord::decode(&*bytes).map_err(|source| LoadError::Decode {
-            object: object.clone(),
-            source,
-        })?;
-        let row = decode_row(record).map_err(|source| LoadError::Invalid { object, source })?;
-        saved.rows.push(row);
+        match read_row(&object, &bytes) {
+            Ok(row) => saved.rows.push(row),
+            Err(error) => {
+                // One of many must not keep the others down. What runs of it belongs to nobody now, and its runtime ends it.
+                tracing::error!(error = %ErrorChain(&error), "an instance is forgotten until the controller wants it again");
+                broken.push(object);
+            }
+        }
+    }
+    if !broken.is_empty() {
+        let forget = store.write(move |db| {
+            let forget = |key| db.execute("DELETE FROM launcher_instances WHERE ident = ?1", [key]);
+            broken.iter().try_for_each(|key| forget(key).map(drop))
+        });
+        forget.await.map_err(LoadError::Store)?;
     }
     for (name, value) in settings {
         match name.as_str() {
-            OVERRIDES => saved.overrides = decode_overrides(&value)?,
+            OVERRIDES => {
+                saved.overrides = decode_overrides(&value).unwrap_or_else(|error| {
+                    tracing::error!(error = %ErrorChain(&error), "variables that were set for a while are forgotten");
+                    Vec::new()
+                });
+            }
             OFFLINE_SECONDS => saved.offline = Duration::from_secs(number(&value)),
+            KNOWS_CLOUD => saved.knows_cloud = number(&value) != 0,
             NEXT_RUN => saved.next_run = RunId(number(&value)),
             // Of a newer version that went back to this one.
             _ => {}
@@ -288,3 +341,6 @@ pub(crate) async fn load(store: &Store) -> Result<Saved, LoadError> {
     }
     Ok(saved)
 }
+
+#[cfg(test)]
+mod tests;

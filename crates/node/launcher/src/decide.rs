@@ -5,6 +5,7 @@
 
 mod facts;
 mod instance;
+mod offline;
 mod order;
 mod recover;
 mod saved;
@@ -20,14 +21,13 @@ use muster_api::domain::{AosCode, AosError, Digest, InstanceIdent, InstanceStatu
 use muster_runtime::{RunEvent, RunId};
 
 pub use self::facts::Facts;
-pub use self::saved::{Change, Rejected, Row, Saved};
+pub use self::offline::Reach;
+pub use self::saved::{Change, Crashes, Rejected, Row, Saved, Setback};
 
 use self::instance::{Have, Instance};
+use self::offline::Offline;
 use crate::limits::Limits;
 use crate::target::{DesiredSet, EnvOverride, Target, overrides_for};
-
-/// How often time without a controller is written down.
-const OFFLINE_STEP: Duration = Duration::from_secs(60);
 
 /// What time it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +45,8 @@ pub enum Event {
     Update(DesiredSet),
     /// These overrides replace the earlier ones.
     Overrides(Vec<EnvOverride>),
-    /// The controller came or went.
-    Controller {
-        /// Whether it is there.
-        connected: bool,
-    },
+    /// Others came or went.
+    Reach(Reach),
     /// A fetch has ended.
     Fetched {
         /// What was fetched.
@@ -126,29 +123,19 @@ pub struct Step {
     pub effects: Vec<Effect>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Controller {
-    Here,
-    /// For `before` until the last writing down, and since.
-    Away {
-        before: Duration,
-        since: Duration,
-    },
-}
-
 /// The owner of every decision.
 #[derive(Debug)]
 pub struct Decider {
     limits: Limits,
     instances: BTreeMap<InstanceIdent, Instance>,
     overrides: Vec<EnvOverride>,
-    controller: Controller,
+    offline: Offline,
     /// An update was taken and has not settled yet.
     unsettled: bool,
     /// The number of the next start; never used twice on this node.
     next_run: RunId,
-    /// What was last said to be needed.
-    kept: BTreeSet<Digest>,
+    /// What was last said to be needed; `None` if that is not known.
+    kept: Option<BTreeSet<Digest>>,
 }
 
 impl Decider {
@@ -158,13 +145,10 @@ impl Decider {
             limits,
             instances: BTreeMap::new(),
             overrides: Vec::new(),
-            controller: Controller::Away {
-                before: Duration::ZERO,
-                since: now.steady,
-            },
+            offline: Offline::new(Duration::ZERO, false, now),
             unsettled: false,
             next_run: RunId::default(),
-            kept: BTreeSet::new(),
+            kept: Some(BTreeSet::new()),
         }
     }
 
@@ -175,10 +159,7 @@ impl Decider {
 
     /// When to come again with [`Event::Tick`].
     pub fn deadline(&self, now: Now) -> Option<Duration> {
-        let offline = match self.controller {
-            Controller::Away { since, .. } if self.counts_offline() => Some(since + OFFLINE_STEP),
-            _ => None,
-        };
+        let offline = self.offline.deadline(self.offline_ttls(), now);
         let expiry = self.overrides.iter().filter_map(|it| it.expires).min();
         let expiry = expiry.map(|at| {
             let left = at.duration_since(now.wall).unwrap_or_default();
@@ -196,12 +177,12 @@ impl Decider {
     pub fn step(&mut self, event: Event, now: Now) -> Step {
         let mut step = Step::default();
         match event {
-            Event::Update(wanted) => self.take_update(wanted, now, &mut step),
+            Event::Update(wanted) => self.take_update(wanted),
             Event::Overrides(overrides) => {
                 self.overrides = overrides;
                 step.changes.push(Change::Overrides(self.overrides.clone()));
             }
-            Event::Controller { connected } => self.controller(connected, now, &mut step),
+            Event::Reach(reach) => self.reaches(reach, now, &mut step),
             Event::Fetched { target, result } => {
                 if let Some(instance) = self.instances.get_mut(target.ident()) {
                     instance.fetched(&target, result, &self.limits, now);
@@ -230,12 +211,13 @@ impl Decider {
         }
         self.overrides
             .retain(|it| it.expires.is_none_or(|expires| now.wall < expires));
-        self.count_offline(now, &mut step);
+        let counts = self.offline_ttls().next().is_some();
+        step.changes.extend(self.offline.count(counts, now));
         self.reconcile(now, &mut step);
         step
     }
 
-    fn take_update(&mut self, wanted: DesiredSet, now: Now, step: &mut Step) {
+    fn take_update(&mut self, wanted: DesiredSet) {
         let mut named = BTreeSet::new();
         self.instances.retain(|_, instance| {
             instance.refused = None;
@@ -263,60 +245,25 @@ impl Decider {
             }
         }
         self.unsettled = true;
-        self.controller(true, now, step);
     }
 
-    fn controller(&mut self, connected: bool, now: Now, step: &mut Step) {
-        match (connected, self.controller) {
-            (true, Controller::Away { .. }) => {
-                self.controller = Controller::Here;
-                // It says where images are.
-                for instance in self.instances.values_mut() {
-                    instance.fetch_again(now);
-                }
-                step.changes.push(Change::Offline(Duration::ZERO));
-            }
-            (false, Controller::Here) => {
-                self.controller = Controller::Away {
-                    before: Duration::ZERO,
-                    since: now.steady,
-                };
-            }
-            _ => {}
-        }
-    }
-
-    fn counts_offline(&self) -> bool {
-        self.instances.values().any(Instance::has_offline_ttl)
-    }
-
-    fn count_offline(&mut self, now: Now, step: &mut Step) {
-        if !self.counts_offline() {
-            return;
-        }
-        if let Controller::Away { before, since } = self.controller {
-            let passed = now.steady.saturating_sub(since);
-            if passed >= OFFLINE_STEP {
-                let before = before + passed;
-                self.controller = Controller::Away {
-                    before,
-                    since: now.steady,
-                };
-                step.changes.push(Change::Offline(before));
+    fn reaches(&mut self, reach: Reach, now: Now, step: &mut Step) {
+        if self.offline.rises_to(reach) {
+            // It says where images are.
+            for instance in self.instances.values_mut() {
+                instance.fetch_again(now);
             }
         }
+        step.changes.extend(self.offline.reaches(reach, now));
     }
 
-    fn offline_for(&self, now: Now) -> Option<Duration> {
-        match self.controller {
-            Controller::Here => None,
-            Controller::Away { before, since } => Some(before + now.steady.saturating_sub(since)),
-        }
+    fn offline_ttls(&self) -> impl Iterator<Item = Duration> {
+        self.instances.values().filter_map(Instance::offline_ttl)
     }
 
     /// Moves every instance one step towards what it wants.
     fn reconcile(&mut self, now: Now, step: &mut Step) {
-        let offline = self.offline_for(now);
+        let offline = self.offline.lasts(now);
         for (ident, instance) in &mut self.instances {
             let env_override = overrides_for(&self.overrides, ident, now.wall);
             instance.aim(env_override, offline, &self.limits, now);
@@ -351,7 +298,7 @@ impl Decider {
         waiting.sort_by_key(|instance| std::cmp::Reverse(instance.priority()));
         for instance in waiting {
             if free == 0 {
-                instance.wait_for_fetch();
+                instance.wait_for_fetch(now);
                 continue;
             }
             if let Some(target) = instance.begin_fetch(now) {
@@ -420,8 +367,8 @@ impl Decider {
             .values()
             .flat_map(Instance::manifests)
             .collect();
-        if needed != self.kept {
-            self.kept.clone_from(&needed);
+        if self.kept.as_ref() != Some(&needed) {
+            self.kept = Some(needed.clone());
             // Before anything is fetched: what is about to come is needed too.
             step.effects.insert(0, Effect::Keep(needed));
         }

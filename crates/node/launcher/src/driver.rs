@@ -1,6 +1,6 @@
 //! The one task of the launcher, and its handle.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::StreamExt;
 use futures_util::stream::SelectAll;
 use muster_api::domain::{InstanceIdent, InstanceStatus, RuntimeId};
-use muster_runtime::{AdoptError, Adopted, RunEvent, Runtime};
+use muster_runtime::{AdoptError, RunEvent, Runtime};
 use muster_store::{Store, StoreError};
 use muster_telemetry::ErrorChain;
 use tokio::sync::{mpsc, oneshot};
@@ -18,11 +18,12 @@ use tokio::time::Instant;
 
 use crate::actions::Workshop;
 use crate::database::{self, LoadError};
-use crate::decide::{Decider, Effect, Event, Now, Step};
+use crate::decide::{Decider, Effect, Event, Now, Reach, Saved, Step};
 use crate::limits::Limits;
 use crate::observe::{Directory, Observed, Observer};
 use crate::reports::Reports;
 use crate::seams::{Images, Network, Permissions, Resources};
+use crate::takeover;
 use crate::target::{DesiredSet, EnvOverride};
 
 muster_fault::points! {
@@ -114,35 +115,10 @@ impl Launcher {
             .map_err(StartLauncherError::Load)?;
         let mut runtimes: BTreeMap<RuntimeId, Arc<dyn Runtime>> = BTreeMap::new();
         let mut events = SelectAll::new();
-        let mut adopted: Vec<Adopted> = Vec::new();
         for runtime in &parts.runtimes {
-            let id = runtime.info().runtime_id;
             events.push(stream(runtime.events()));
-            let known: Vec<InstanceIdent> = saved
-                .rows
-                .iter()
-                .filter(|(_, row)| {
-                    let running = row.running.as_ref();
-                    running.is_some_and(|(target, _)| target.info.runtime_id == id)
-                })
-                .map(|(ident, _)| ident.clone())
-                .collect();
-            let found = runtime.adopt(known).await;
-            adopted.extend(found.map_err(|source| StartLauncherError::Adopt {
-                runtime: id.clone(),
-                source,
-            })?);
-            runtimes.insert(id, Arc::clone(runtime));
+            runtimes.insert(runtime.info().runtime_id, Arc::clone(runtime));
         }
-        tracing::info!(
-            known = saved.rows.len(),
-            adopted = adopted.len(),
-            "taking over what runs"
-        );
-        let running: BTreeSet<InstanceIdent> =
-            adopted.iter().map(|it| it.instance.clone()).collect();
-        parts.network.keep_only(running.clone()).await;
-        parts.resources.keep_only(running).await;
         let observed = Observed::new(std::mem::take(&mut parts.observers));
         let directory = observed.directory().clone();
         let workshop = Workshop {
@@ -150,7 +126,13 @@ impl Launcher {
             runtimes,
             observed,
         };
-        workshop.introduce(&saved, &adopted).await;
+        let is_new = takeover::remembers_nothing(&saved);
+        let adopted = match is_new {
+            // What runs may be all that there should be: it runs on until the controller says what that is.
+            true => Vec::new(),
+            false => workshop.take_over(&saved).await?,
+        };
+        let adopted = workshop.introduce(&saved, adopted).await;
         let clock = Clock::start();
         let (decider, step) = Decider::recover(limits, saved, adopted, clock.now());
         let (commands, inbox) = mpsc::channel(COMMANDS);
@@ -162,6 +144,7 @@ impl Launcher {
             reports: reports.clone(),
             actions: JoinSet::new(),
             fetches: BTreeMap::new(),
+            is_new,
         };
         let launcher = Self {
             commands,
@@ -190,9 +173,9 @@ impl Launcher {
         self.decide(Event::Overrides(overrides)).await
     }
 
-    /// The controller came or went.
-    pub async fn controller(&self, connected: bool) -> Result<(), LauncherGone> {
-        self.decide(Event::Controller { connected }).await
+    /// From now on the node reaches these.
+    pub async fn reaches(&self, reach: Reach) -> Result<(), LauncherGone> {
+        self.decide(Event::Reach(reach)).await
     }
 
     /// All statuses, as they are now.
@@ -245,6 +228,8 @@ struct Driver {
     reports: Reports,
     actions: JoinSet<Event>,
     fetches: BTreeMap<InstanceIdent, AbortHandle>,
+    /// Nothing was taken over yet: there was no record of anything.
+    is_new: bool,
 }
 
 impl Driver {
@@ -285,6 +270,14 @@ impl Driver {
                 Some(event) = events.next() => Event::Run(event),
                 () = tokio::time::sleep_until(wake) => Event::Tick,
             };
+            if matches!(event, Event::Update(_))
+                && std::mem::take(&mut self.is_new)
+                && let Err(error) = self.workshop.take_over(&Saved::default()).await
+            {
+                // The same ends the launcher when it starts with records: better to begin anew than to start things twice.
+                tracing::error!(error = %ErrorChain(&error), "cannot remove what nobody has a record of");
+                break;
+            }
             let step = self.decider.step(event, self.clock.now());
             self.carry_out(step).await;
         }

@@ -6,7 +6,7 @@
 //!
 //! # Entry points
 //! * [`Launcher::start`] recovers from the database, adopts what runs and starts the one task. [`Launcher`] is the handle:
-//!   [`update`](Launcher::update), [`override_env`](Launcher::override_env), [`controller`](Launcher::controller),
+//!   [`update`](Launcher::update), [`override_env`](Launcher::override_env), [`reaches`](Launcher::reaches),
 //!   [`snapshot`](Launcher::snapshot).
 //! * [`Reports`] is what comes out: changed statuses as they happen, and one whole set when an update has settled.
 //! * [`Observer`] is told when an instance comes and goes and where it runs; [`Launcher::directory`] answers whose unit
@@ -45,8 +45,11 @@
 //!
 //! **Refusals.** An instance of a set that makes no sense is reported as failed, with the reason; what runs of it stays as it is.
 //!
-//! **Offline.** An item's `offlineTTL` counts time without a controller while the node is powered; the clock of a device that
-//! was switched off cannot be trusted.
+//! **A lost database.** Without any record of a start, what runs is left alone until the first set arrives, and is ended then:
+//! nobody knows what it is made of.
+//!
+//! **Offline.** An item's `offlineTTL` counts time without the cloud, as the controller tells, or without a controller where none
+//! ever told of a cloud; and only while the node is powered: the clock of a device that was switched off cannot be trusted.
 //!
 //! # Tasks and channels
 //! | task | in | out |
@@ -66,6 +69,7 @@
 
 mod actions;
 mod crashes;
+mod data;
 mod database;
 pub mod decide;
 mod driver;
@@ -73,9 +77,11 @@ mod limits;
 mod observe;
 mod reports;
 pub mod seams;
+mod takeover;
 mod target;
 
 pub use self::database::{LoadError, SCHEMA};
+pub use self::decide::Reach;
 pub use self::driver::{Launcher, LauncherGone, Parts, StartLauncherError};
 pub use self::limits::Limits;
 pub use self::observe::{Directory, Observer, Resident, RunningInstance};

@@ -58,7 +58,11 @@ impl Observed {
     }
 
     pub(crate) fn started(&self, instance: RunningInstance<'_>) {
-        self.directory.enter(resident(instance));
+        let resident = resident(instance);
+        if !resident.lacks.is_empty() {
+            tracing::warn!(instance = %resident.instance, lacks = ?resident.lacks, "an instance runs without all of its sandbox");
+        }
+        self.directory.enter(resident);
         for observer in &self.observers {
             observer.started(instance);
         }
@@ -86,5 +90,8 @@ fn resident(instance: RunningInstance<'_>) -> Resident {
         version: instance.info.version.clone(),
         run: instance.run,
         unit: instance.place.map(|place| place.unit.clone()),
+        lacks: instance
+            .place
+            .map_or_else(Vec::new, |place| place.lacks.clone()),
     }
 }

@@ -126,6 +126,9 @@ pub trait Resources: Send + Sync + fmt::Debug + 'static {
     /// What is taken already and belongs to none of these is given back; called once, before anything else.
     fn keep_only(&self, instances: BTreeSet<InstanceIdent>) -> BoxFuture<'_, ()>;
 
+    /// Of what the item asks for, what only so many may have: who waits for such a thing waits for those who have it to go.
+    fn scarce(&self, item: &ItemConfig) -> Vec<String>;
+
     /// Takes what the item asks for, all or nothing.
     fn take<'a>(
         &'a self,
@@ -176,6 +179,10 @@ impl Network for Absent {
 impl Resources for Absent {
     fn keep_only(&self, _: BTreeSet<InstanceIdent>) -> BoxFuture<'_, ()> {
         Box::pin(async {})
+    }
+
+    fn scarce(&self, _: &ItemConfig) -> Vec<String> {
+        Vec::new()
     }
 
     fn take<'a>(

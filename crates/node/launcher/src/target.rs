@@ -1,8 +1,11 @@
 //! What an instance shall be.
 
+use std::net::IpAddr;
 use std::time::SystemTime;
 
-use muster_api::domain::{AosError, EnvVar, InstanceFilter, InstanceIdent, InstanceInfo};
+use muster_api::domain::{
+    AosError, EnvVar, InstanceFilter, InstanceIdent, InstanceInfo, NetworkId,
+};
 
 /// Everything whose change means that an instance has to be started anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +30,14 @@ impl Target {
         let (one, other) = (&self.info, &other.info);
         same(one.storage_path.as_ref(), other.storage_path.as_ref())
             || same(one.state_path.as_ref(), other.state_path.as_ref())
+            || same(address(one).as_ref(), address(other).as_ref())
             || one.instance.instance_id() == other.instance.instance_id()
     }
+}
+
+fn address(info: &InstanceInfo) -> Option<(&NetworkId, IpAddr)> {
+    let network = info.network.as_ref()?;
+    Some((&network.network_id, network.ip))
 }
 
 /// What the controller wants: exactly these instances.

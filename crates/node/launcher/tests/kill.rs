@@ -78,3 +78,25 @@ fn a_kill_at_any_point_changes_nothing_in_the_end() {
         }
     });
 }
+
+#[test]
+fn what_runs_outlives_a_lost_database_until_a_set_arrives() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    launcher(folder, Some("1=1,2=1"), None);
+    let before = running(folder);
+    for lost in fs::read_dir(folder).expect("the folder") {
+        let lost = lost.expect("an entry").path();
+        if lost.is_file() {
+            fs::remove_file(lost).expect("a file of the database");
+        }
+    }
+    fs::remove_dir_all(folder.join("numbers")).expect("numbers are given anew");
+    // However often it starts before anybody tells it what should run.
+    for _ in 0..2 {
+        launcher(folder, None, None);
+        assert_eq!(running(folder), before);
+    }
+    launcher(folder, Some("1=1,3=1"), None);
+    assert_eq!(versions(&running(folder)), "1=1,3=1");
+}

@@ -15,7 +15,7 @@
 //! # Entry points
 //! * [`ResourceManager::start`] recovers who has what, reads the resources file and gives the handle and the one task, which has
 //!   to run before the launcher starts. The handle is the launcher's
-//!   [`Resources`](muster_launcher::seams::Resources): `take`, `release`, `keep_only`.
+//!   [`Resources`](muster_launcher::seams::Resources): `take`, `release`, `keep_only`, `scarce`.
 //! * [`ResourceManager::resources`] and [`ResourceManager::subscribe`] are for the node's announcement to the controller.
 //! * [`ResourceTable::load`] reads a resources file alone.
 //!

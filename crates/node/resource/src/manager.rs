@@ -158,6 +158,16 @@ impl Resources for ResourceManager {
         })
     }
 
+    fn scarce(&self, item: &ItemConfig) -> Vec<String> {
+        let announced = self.announced.borrow();
+        let counted = |name: &str| {
+            let mut found = announced.iter().filter(|it| it.name() == name);
+            found.next().is_some_and(|it| it.shared_count().is_some())
+        };
+        let names = item.resources.iter().map(|it| &it.name);
+        names.filter(|name| counted(name)).cloned().collect()
+    }
+
     fn take<'a>(
         &'a self,
         instance: &'a InstanceIdent,

@@ -20,6 +20,19 @@ pub(crate) fn limits_swap() -> bool {
     !legacy.is_dir() || legacy.join("memory.memsw.limit_in_bytes").exists()
 }
 
+/// Whether mounts can be changed together with those within them: since Linux 5.12.
+pub(crate) fn has_mount_setattr() -> bool {
+    let kernel = rustix::system::uname();
+    is_at_least(&kernel.release().to_string_lossy(), (5, 12))
+}
+
+fn is_at_least(release: &str, least: (u32, u32)) -> bool {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    let mut number = || numbers.next()?.parse().ok();
+    let version = number().and_then(|major| Some((major, number()?)));
+    version.is_some_and(|version| version >= least)
+}
+
 fn failed<'a>(operation: &'static str, path: &'a Path) -> impl Fn(io::Error) -> PlaceError + 'a {
     move |source| PlaceError {
         operation,
@@ -80,6 +93,8 @@ fn node(host: &Path, inside: &Path) -> io::Result<DeviceNode> {
         major: rustix::fs::major(found.rdev()),
         minor: rustix::fs::minor(found.rdev()),
         mode: found.mode() & 0o777,
+        uid: found.uid(),
+        gid: found.gid(),
     })
 }
 
@@ -97,6 +112,20 @@ mod tests {
     }
 
     #[test]
+    fn kernels_are_told_apart_by_their_first_two_numbers() {
+        for (release, is_new) in [
+            ("5.12.0", true),
+            ("5.12-rc1", true),
+            ("6.1.0-18-amd64", true),
+            ("5.4.0-1-cloud", false),
+            ("4.19", false),
+            ("odd", false),
+        ] {
+            assert_eq!(is_at_least(release, (5, 12)), is_new, "{release}");
+        }
+    }
+
+    #[test]
     fn a_device_has_its_hosts_numbers_and_a_file_is_none() {
         let grant = |host: &str| ResourceGrant {
             name: "r".into(),
@@ -110,6 +139,8 @@ mod tests {
             (1, 3, false)
         );
         assert_eq!(nodes[0].path, Path::new("/dev/inside"));
+        let host = fs::metadata("/dev/null").unwrap();
+        assert_eq!((nodes[0].uid, nodes[0].gid), (host.uid(), host.gid()));
         for other in ["/etc/passwd", "/nowhere"] {
             assert_eq!(devices(&[grant(other)]).unwrap_err().path, Path::new(other));
         }

@@ -1,4 +1,5 @@
-//! Instances as containers of an OCI runtime (crun, runc, youki), each a unit of the init system at hand.
+//! Instances as containers of an OCI runtime, each a unit of the init system at hand. runc and crun are tested; youki is called in
+//! the same way, and is not.
 //!
 //! ```text
 //!   launcher --InstanceSpec--> ContainerRuntime --UnitSpec--> muster-core | systemd

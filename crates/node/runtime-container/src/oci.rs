@@ -27,7 +27,7 @@ pub enum FindRuntimeError {
     #[error("the OCI runtime {} is not there", .0.display())]
     NotThere(PathBuf),
     /// None was found.
-    #[error("no OCI runtime: install one of {0}, or name one in the runtime's `ociRuntime`")]
+    #[error("no OCI runtime: install one of {0}, or name one in the runtime's `program`")]
     None(String),
 }
 

@@ -64,6 +64,7 @@ pub enum ContainerError {
 pub struct Containers {
     config: ContainerConfig,
     program: PathBuf,
+    is_retired: bool,
 }
 
 impl Containers {
@@ -77,7 +78,24 @@ impl Containers {
     ) -> Result<ContainerRuntime, FindRuntimeError> {
         let program = oci::find(config.oci_runtime.as_deref(), CgroupLayout::detect())?;
         let folder = config.folder.clone();
-        Ok(Supervised::new(Self { config, program }, folder, runner))
+        let containers = Self {
+            config,
+            program,
+            is_retired: false,
+        };
+        Ok(Supervised::new(containers, folder, runner))
+    }
+
+    /// A runtime that only ends what it once started, with or without the OCI runtime.
+    #[must_use]
+    pub fn retired(config: ContainerConfig, runner: Arc<dyn UnitRunner>) -> ContainerRuntime {
+        let folder = config.folder.clone();
+        let containers = Self {
+            program: config.oci_runtime.clone().unwrap_or_default(),
+            config,
+            is_retired: true,
+        };
+        Supervised::new(containers, folder, runner)
     }
 
     /// The OCI runtime that was found.
@@ -91,6 +109,7 @@ impl Containers {
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
             max_dmips: self.config.info.max_dmips.map(NonZeroU64::get),
             limits_swap: facts::limits_swap(),
+            has_mount_setattr: facts::has_mount_setattr(),
             granted_capabilities: self.config.granted_capabilities.clone(),
             first_mapped_id: self.config.first_mapped_id,
             groups: facts::groups(&instance.resources),
@@ -107,6 +126,10 @@ impl Backend for Containers {
 
     fn info(&self) -> RuntimeInfo {
         self.config.info.clone()
+    }
+
+    fn is_retired(&self) -> bool {
+        self.is_retired
     }
 
     fn make(&self, place: &Place, instance: &InstanceSpec) -> Result<(), ContainerError> {

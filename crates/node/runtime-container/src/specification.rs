@@ -67,6 +67,8 @@ pub struct HostFacts {
     pub max_dmips: Option<u64>,
     /// Whether memory can be limited together with swap.
     pub limits_swap: bool,
+    /// Whether the kernel can make what is mounted within a mount read-only with it (`mount_setattr`, since Linux 5.12).
+    pub has_mount_setattr: bool,
     /// Capabilities that items may have when they ask.
     pub granted_capabilities: BTreeSet<String>,
     /// The first of 65,536 user and group ids for user namespaces; items that ask for one are refused if absent.
@@ -92,6 +94,10 @@ pub struct DeviceNode {
     pub minor: u32,
     /// Access bits.
     pub mode: u32,
+    /// Its owner on the host.
+    pub uid: u32,
+    /// Its group on the host: the one that a resource lets the instance join.
+    pub gid: u32,
 }
 
 /// Why an instance cannot be run as a container here.
@@ -103,7 +109,7 @@ pub enum SpecificationError {
     NoCommand,
     /// A capability is not granted on this node.
     #[error(
-        "it asks for {0}, which this node does not grant: allow it in the runtime's `capabilities`"
+        "it asks for {0}, which this node does not grant: allow it in the runtime's `grantedCapabilities`"
     )]
     CapabilityNotGranted(String),
     /// The specification knows no such capability.
@@ -238,8 +244,12 @@ fn linux(
             .first_mapped_id
             .filter(fits)
             .ok_or(SpecificationError::NoMappedIds)?;
-        linux.set_uid_mappings(Some(id_mappings(first, instance.info.uid.as_raw())?));
-        linux.set_gid_mappings(Some(id_mappings(first, instance.info.gid.as_raw())?));
+        let own = instance.info.uid.as_raw();
+        linux.set_uid_mappings(Some(id_mappings(first, [own].into())?));
+        // Groups of resources own devices of the host, so that they keep their numbers, too.
+        let mut own: BTreeSet<u32> = groups(instance, host)?.into_iter().collect();
+        own.insert(instance.info.gid.as_raw());
+        linux.set_gid_mappings(Some(id_mappings(first, own)?));
     }
     linux.set_sysctl(Some(limits::sysctl(instance)?));
     linux.set_resources(Some(limits::resources(instance, host)?));
@@ -270,11 +280,8 @@ fn namespaces(instance: &InstanceSpec) -> Vec<LinuxNamespace> {
     namespaces
 }
 
-/// All ids are shifted but the instance's own: what it stores belongs to the same user inside and outside.
-fn id_mappings(first: u32, own: u32) -> Result<Vec<LinuxIdMapping>, SpecificationError> {
-    if own >= MAPPED_IDS {
-        return Err(SpecificationError::IdNotMappable(own));
-    }
+/// All ids are shifted but those that the instance has: what it stores belongs to the same user inside and outside.
+fn id_mappings(first: u32, own: BTreeSet<u32>) -> Result<Vec<LinuxIdMapping>, SpecificationError> {
     let range = |container: u32, host: u32, size: u32| {
         let mapping = LinuxIdMappingBuilder::default();
         built(
@@ -285,16 +292,21 @@ fn id_mappings(first: u32, own: u32) -> Result<Vec<LinuxIdMapping>, Specificatio
                 .build(),
         )
     };
-    let mut mappings = Vec::with_capacity(3);
-    if own > 0 {
-        mappings.push(range(0, first, own));
+    let mut mappings = Vec::with_capacity(2 * own.len() + 1);
+    let mut next = 0;
+    // Root inside is nobody outside, also when the instance runs as root.
+    for own in own.into_iter().filter(|own| *own > 0) {
+        if own >= MAPPED_IDS {
+            return Err(SpecificationError::IdNotMappable(own));
+        }
+        if own > next {
+            mappings.push(range(next, first + next, own - next));
+        }
         mappings.push(range(own, own, 1));
-    } else {
-        // Root inside is nobody outside, also when the instance runs as root.
-        mappings.push(range(0, first, 1));
+        next = own + 1;
     }
-    if own + 1 < MAPPED_IDS {
-        mappings.push(range(own + 1, first + own + 1, MAPPED_IDS - own - 1));
+    if next < MAPPED_IDS {
+        mappings.push(range(next, first + next, MAPPED_IDS - next));
     }
     Ok(mappings)
 }
@@ -310,8 +322,8 @@ fn device(node: &DeviceNode) -> LinuxDevice {
         .major(node.major)
         .minor(node.minor)
         .file_mode(node.mode & 0o777)
-        .uid(0_u32)
-        .gid(0_u32);
+        .uid(node.uid)
+        .gid(node.gid);
     built(device.build())
 }
 

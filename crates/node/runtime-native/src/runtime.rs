@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use muster_api::domain::{InstanceIdent, RuntimeInfo};
+use muster_api::domain::RuntimeInfo;
 use muster_bundle::{
     Backend, Place, PlaceError, RunRecord, Supervised, UnitCommands, etc, read_bounded,
 };
+use muster_exec::Report;
 use muster_runtime::InstanceSpec;
 use muster_unit_runner::{MainProcess, UnitRunner};
 
@@ -61,14 +63,25 @@ pub enum NativeError {
 #[derive(Debug)]
 pub struct Natives {
     config: NativeConfig,
+    is_retired: bool,
 }
 
 impl Natives {
     /// A runtime for native programs on this init system.
     #[must_use]
     pub fn runtime(config: NativeConfig, runner: Arc<dyn UnitRunner>) -> NativeRuntime {
+        Self::made(config, runner, false)
+    }
+
+    /// A runtime that only ends what it once started.
+    #[must_use]
+    pub fn retired(config: NativeConfig, runner: Arc<dyn UnitRunner>) -> NativeRuntime {
+        Self::made(config, runner, true)
+    }
+
+    fn made(config: NativeConfig, runner: Arc<dyn UnitRunner>, is_retired: bool) -> NativeRuntime {
         let folder = config.folder.clone();
-        Supervised::new(Self { config }, folder, runner)
+        Supervised::new(Self { config, is_retired }, folder, runner)
     }
 
     fn host_facts(&self) -> HostFacts {
@@ -83,16 +96,13 @@ impl Natives {
     }
 }
 
-/// What the sandbox of an instance lacks, one sentence each; empty while it is not started, or lacks nothing.
-pub fn dropped(folder: &Path, instance: &InstanceIdent) -> Vec<String> {
-    let place = Place::new(folder, instance.instance_id());
-    let text = read_bounded(&place.file(sandbox::DROPPED_FILE))
-        .ok()
-        .flatten();
-    let text = text
-        .and_then(|text| String::from_utf8(text).ok())
-        .unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
+/// What was said while the sandbox was made.
+fn report(place: &Place) -> Report {
+    let mut report = Report::default();
+    if let Ok(Some(said)) = read_bounded(&place.file(sandbox::REPORT_FILE)) {
+        report.take(&said);
+    }
+    report
 }
 
 fn host_groups() -> HashMap<String, u32> {
@@ -112,6 +122,10 @@ impl Backend for Natives {
 
     fn info(&self) -> RuntimeInfo {
         self.config.info.clone()
+    }
+
+    fn is_retired(&self) -> bool {
+        self.is_retired
     }
 
     fn make(&self, place: &Place, instance: &InstanceSpec) -> Result<(), NativeError> {
@@ -148,9 +162,22 @@ impl Backend for Natives {
     }
 
     fn explain(&self, place: &Place) -> Option<String> {
-        let said = read_bounded(&place.log()).ok()??;
+        let said = read_bounded(&place.log())
+            .ok()
+            .flatten()
+            .unwrap_or_default();
         let said = String::from_utf8_lossy(&said).trim().to_owned();
-        (!said.is_empty()).then_some(said)
+        if !said.is_empty() {
+            return Some(said);
+        }
+        // Once calls are filtered, a process can say only this.
+        let failed = report(place).failed?;
+        let why = io::Error::from_raw_os_error(failed.errno);
+        Some(format!("{}: {why}", failed.detail))
+    }
+
+    fn lacks(&self, place: &Place) -> Vec<String> {
+        report(place).dropped.into_iter().map(Into::into).collect()
     }
 
     fn clear(&self, place: &Place, _run: Option<&RunRecord>) -> Result<(), NativeError> {

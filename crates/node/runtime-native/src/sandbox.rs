@@ -1,33 +1,43 @@
 //! The sandbox, made by the unit's own process around itself, which then becomes the program.
 //!
-//! The order is what the kernel asks for: limits while the host's cgroups are in sight, namespaces, the root, then the user,
-//! then what nobody can take back (privileges, system calls). A part that cannot be had is dropped and named; a part whose lack
-//! would make the program run with *more* than it was asked to be kept from (its user, its privileges as root) is a failure.
+//! [`muster_exec`] makes it: [`context`] says what is wanted, [`Native`] adds what only this runtime has. Before, while the host's
+//! cgroups are in sight, the instance's own is made and entered. A part that cannot be had is dropped and named; a part whose
+//! lack would make the program run with *more* than it was asked to be kept from (its user, its privileges as root, the network
+//! that was made for it), or without what it was granted, is a failure.
 
+mod context;
+mod image;
 mod limits;
-mod namespaces;
-mod privileges;
-mod root;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::Command;
 
 use muster_bundle::cgroup::UnitGroup;
 use muster_bundle::rootfs::RootfsError;
 use muster_bundle::{Place, PlaceError, ends};
+use muster_exec::helper::{Caller, Reporter, SetupError, become_program};
+use muster_exec::{Report, Step};
+use muster_mounts::View;
 use muster_telemetry::ErrorChain;
+use rustix::fs::Access;
+use rustix::io::Errno;
+use rustix::process::{Resource, geteuid, getrlimit};
 
+use self::context::Rights;
 use crate::plan::Plan;
 
-pub use self::privileges::DENIED_CALLS;
+pub use self::context::DENIED_CALLS;
 
-/// What the sandbox lacks, a sentence per line.
-pub(crate) const DROPPED_FILE: &str = "dropped";
+/// What the execution environment says while it makes the sandbox, as lines of a [`Report`].
+pub(crate) const REPORT_FILE: &str = "report";
+/// No report is longer.
+const MAX_REPORT: usize = 64 << 10;
+/// What is dropped where the network that was made for a program cannot be had.
+const MADE_NETWORK: &str = "NetworkNamespacePath: ";
 
 /// Why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -51,9 +61,12 @@ pub enum SandboxError {
     /// The root file system.
     #[error(transparent)]
     Rootfs(RootfsError),
-    /// Something was dropped, and nothing may be.
+    /// Something was dropped that may not be.
     #[error("the sandbox would lack something: {0}")]
-    Strict(String),
+    Lacking(String),
+    /// A step of the execution environment.
+    #[error(transparent)]
+    Setup(SetupError),
     /// The program.
     #[error("cannot run {program}")]
     Run {
@@ -65,17 +78,17 @@ pub enum SandboxError {
     },
 }
 
-/// Parts that could not be had.
-#[derive(Debug, Default)]
-pub(crate) struct Dropped(Vec<String>);
+/// Says which parts could not be had.
+#[derive(Debug)]
+pub(crate) struct Dropped(Reporter);
 
 impl Dropped {
     /// Notes a part that failed; `Some` if it did not.
-    fn unless<T, E: std::fmt::Display>(&mut self, part: &str, outcome: Result<T, E>) -> Option<T> {
+    fn unless<T, E: std::fmt::Display>(&self, part: &str, outcome: Result<T, E>) -> Option<T> {
         match outcome {
             Ok(value) => Some(value),
             Err(error) => {
-                self.0.push(format!("{part}: {error}"));
+                self.0.dropped(part, &error.to_string());
                 None
             }
         }
@@ -104,94 +117,157 @@ pub fn start(folder: PathBuf, is_strict: bool) -> SandboxError {
         Ok(log) => log,
         Err(error) => return error,
     };
-    let error = match enter(&place, is_strict) {
-        Ok(mut command) => SandboxError::Run {
-            program: command.get_program().to_string_lossy().into_owned(),
-            source: command.exec(),
-        },
-        Err(error) => error,
-    };
+    let Err(error) = enter(place, is_strict);
     // The unit's own log has it too.
     let _ = log.write_all(ErrorChain(&error).to_string().as_bytes());
     error
 }
 
-fn enter(place: &Place, is_strict: bool) -> Result<Command, SandboxError> {
-    let plan = read_plan(place)?;
-    let mut dropped = Dropped::default();
+fn enter(place: Place, is_strict: bool) -> Result<std::convert::Infallible, SandboxError> {
+    let plan = read_plan(&place)?;
+    let rights = Rights {
+        uid: geteuid().as_raw(),
+        open_files: getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX),
+        is_strict,
+    };
     // Everything of the host that is needed later is opened while it is in sight.
     let notify = notify_socket();
-    let record = must(
-        "note what is dropped",
-        File::create(place.file(DROPPED_FILE)),
-    )?;
-    confine_usage(place, &plan, &mut dropped)?;
-    let held = namespaces::enter(&plan, &mut dropped)?;
-    if held.has_mounts {
-        root::build(place, &plan, held.has_users, &mut dropped)?;
+    let step = "note what is dropped";
+    let report = must(step, open_report(&place))?;
+    let said = must(step, report.try_clone())?;
+    let heard = must(step, report.try_clone())?;
+    let dropped = Dropped(Reporter::new(said.into()));
+    confine_usage(&place, &plan, &dropped)?;
+    let (context, lacking) = context::context(&plan, &place.rootfs(), rights);
+    for (part, why) in lacking {
+        dropped.0.dropped(&part, &why);
     }
-    privileges::limit_files(plan.open_files, &mut dropped);
-    privileges::give_up(&plan, &held, &mut dropped)?;
-    if is_strict && !dropped.0.is_empty() {
-        return Err(SandboxError::Strict(dropped.0.join("; ")));
+    let mut native = Native {
+        place,
+        plan,
+        is_strict,
+        report: heard,
+        notify,
+    };
+    let SetupError {
+        step,
+        detail,
+        source,
+    } = become_program(&context, &mut native, report.into());
+    Err(source.downcast().unwrap_or_else(|source| {
+        SandboxError::Setup(SetupError {
+            step,
+            detail,
+            source,
+        })
+    }))
+}
+
+/// What this runtime adds to the steps of the execution environment.
+#[derive(Debug)]
+struct Native {
+    place: Place,
+    plan: Plan,
+    is_strict: bool,
+    report: File,
+    notify: Option<UnixDatagram>,
+}
+
+impl Caller for Native {
+    fn mount(&mut self, view: &mut View) -> Result<(), SetupError> {
+        image::mount_image(&self.place, &self.plan, view)
+            .map_err(|error| own(Step::Namespace, error))
     }
-    must("note what is dropped", tell(&dropped, record))?;
-    must(
-        "enter its working folder",
-        std::env::set_current_dir(&plan.cwd),
-    )?;
-    let program = find_program(&plan)?;
-    if let Some(notify) = notify {
-        // The init system that is not told finds out by its own clock.
-        let _ = notify.send(b"READY=1");
+
+    fn find_program(&mut self) -> Result<Box<str>, SetupError> {
+        let failed = |error| own(Step::Exec, error);
+        let report = must("read what is dropped", read_report(&self.report)).map_err(failed)?;
+        for sentence in &report.dropped {
+            eprintln!("muster-native-exec: dropped {sentence}");
+        }
+        // In another network than its own it would reach what it must not.
+        let may_lack = |dropped: &str| !self.is_strict && !dropped.starts_with(MADE_NETWORK);
+        if !report.dropped.iter().all(|dropped| may_lack(dropped)) {
+            return Err(failed(SandboxError::Lacking(report.dropped.join("; "))));
+        }
+        let program = find_program(&self.plan).map_err(failed)?;
+        if let Some(notify) = &self.notify {
+            // The init system that is not told finds out by its own clock.
+            let _ = notify.send(b"READY=1");
+        }
+        Ok(program)
     }
-    let mut command = Command::new(program);
-    command
-        .arg0(&plan.args[0])
-        .args(&plan.args[1..])
-        .env_clear();
-    command.envs(
-        plan.env
-            .iter()
-            .filter_map(|variable| variable.split_once('=')),
-    );
-    Ok(command)
+}
+
+/// An error of this runtime on its way through the execution environment.
+fn own(step: Step, error: SandboxError) -> SetupError {
+    SetupError {
+        step,
+        detail: ErrorChain(&error).to_string().into(),
+        source: io::Error::other(error),
+    }
+}
+
+fn open_report(place: &Place) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(true);
+    options.open(place.file(REPORT_FILE))
+}
+
+/// All that was said so far, wherever the file's position is.
+fn read_report(file: &File) -> io::Result<Report> {
+    let mut bytes = vec![0; MAX_REPORT];
+    let mut length = 0;
+    loop {
+        match file.read_at(&mut bytes[length..], length as u64) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut report = Report::default();
+    report.take(&bytes[..length]);
+    Ok(report)
 }
 
 /// The program's file, before anybody is told that it runs.
-fn find_program(plan: &Plan) -> Result<PathBuf, SandboxError> {
+fn find_program(plan: &Plan) -> Result<Box<str>, SandboxError> {
     let name = &plan.args[0];
-    let places: Vec<PathBuf> = match name.contains('/') {
-        true => vec![PathBuf::from(name)],
-        false => {
-            let path = plan
-                .env
-                .iter()
-                .find_map(|variable| variable.strip_prefix("PATH="));
-            path.unwrap_or_default()
-                .split(':')
-                .map(|folder| PathBuf::from(folder).join(name))
-                .collect()
-        }
+    let path = || {
+        let mut variables = plan.env.iter();
+        let path = variables.find_map(|variable| variable.strip_prefix("PATH="));
+        path.unwrap_or_default()
     };
-    let can_run = |path: &PathBuf| rustix::fs::access(path, rustix::fs::Access::EXEC_OK);
-    let mut failure = rustix::io::Errno::NOENT;
+    let places: Vec<String> = match name.contains('/') {
+        true => vec![name.clone()],
+        false => path()
+            .split(':')
+            .map(|folder| format!("{folder}/{name}"))
+            .collect(),
+    };
+    let failed = |errno: Errno| SandboxError::Run {
+        program: name.clone(),
+        source: errno.into(),
+    };
+    let mut failure = Errno::NOENT;
     for path in places {
-        match can_run(&path) {
-            Ok(()) => return Ok(path),
-            Err(rustix::io::Errno::NOENT) => {}
+        match rustix::fs::access(&path, Access::EXEC_OK) {
+            Ok(()) => {
+                // From its working folder on, if it is not named from the root on.
+                let path = std::path::absolute(path).map_err(|_| failed(Errno::NOENT))?;
+                return Ok(path.to_string_lossy().into());
+            }
+            Err(Errno::NOENT) => {}
             Err(errno) => failure = errno,
         }
     }
-    Err(SandboxError::Run {
-        program: name.clone(),
-        source: failure.into(),
-    })
+    Err(failed(failure))
 }
 
 fn read_plan(place: &Place) -> Result<Plan, SandboxError> {
     let none = || SandboxError::NoPlan(place.folder().to_owned());
-    let text = must("read the plan", std::fs::read(place.config())).map_err(|_| none())?;
+    let text = fs::read(place.config()).map_err(|_| none())?;
     let plan: Plan = must("read the plan", serde_json::from_slice(&text))?;
     match plan.args.is_empty() {
         true => Err(none()),
@@ -199,17 +275,7 @@ fn read_plan(place: &Place) -> Result<Plan, SandboxError> {
     }
 }
 
-/// Into the log of the unit, and into a file for whoever asks.
-fn tell(dropped: &Dropped, mut record: File) -> io::Result<()> {
-    for sentence in &dropped.0 {
-        let sentence = sentence.replace('\n', " ");
-        writeln!(record, "{sentence}")?;
-        eprintln!("muster-native-exec: dropped {sentence}");
-    }
-    Ok(())
-}
-
-fn confine_usage(place: &Place, plan: &Plan, dropped: &mut Dropped) -> Result<(), SandboxError> {
+fn confine_usage(place: &Place, plan: &Plan, dropped: &Dropped) -> Result<(), SandboxError> {
     let Some(group) = dropped.unless("limits (the unit's cgroup)", UnitGroup::own()) else {
         return Ok(());
     };

@@ -71,6 +71,11 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
     /// What it is and what it can carry, for the controller.
     fn info(&self) -> RuntimeInfo;
 
+    /// Whether it only ends what it once started: its program is gone, or nobody asks for it any more. It is not announced.
+    fn is_retired(&self) -> bool {
+        false
+    }
+
     /// Takes over what still runs of `known` instances, and removes what is left of all others.
     fn adopt(&self, known: Vec<InstanceIdent>) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>>;
 

@@ -15,4 +15,6 @@ pub struct RunPlace {
     pub instance_cgroup: Option<String>,
     /// What it has written over its image, as far as that is on a disk.
     pub written: Option<PathBuf>,
+    /// What of its sandbox could not be had here, one sentence each.
+    pub lacks: Vec<String>,
 }

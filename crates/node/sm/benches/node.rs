@@ -53,6 +53,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-core", "muster-core"),
     ("muster-logd", "muster-logd"),
     ("muster-buswatch", "muster-buswatch"),
+    ("muster-exec", "muster-exec"),
     ("muster-sctl", "sctl"),
     ("muster-sm", "muster-sm"),
     ("muster-runtime-container", "muster-container"),

@@ -7,12 +7,16 @@ use std::path::PathBuf;
 use muster_api::domain::{CertType, NodeType, RuntimeType};
 use muster_config::{ByteSize, Duration, Problems, Validate};
 use muster_launcher::Limits;
+use muster_layer::{Privilege, Special};
+use muster_tls::{ExpectedServer, Role, ServerName};
 use muster_unit_runner::InitSystem;
 use serde::Deserialize;
 
 pub mod parts;
 
-use self::parts::{PartsConfig, RawJournalAlerts, RawLogging, RawMonitoring, RawNetwork, RawParts};
+use self::parts::{
+    NetworkMode, PartsConfig, RawJournalAlerts, RawLogging, RawMonitoring, RawNetwork, RawParts,
+};
 
 /// The configuration as it stands in a file.
 #[derive(Debug, Clone, Deserialize)]
@@ -24,6 +28,11 @@ pub struct RawConfig {
     pub iam_public_server_url: String,
     /// The identity manager's protected port, `host:port`.
     pub iam_protected_server_url: String,
+    /// What makes the controller, and a server of blobs, the right one: `spiffe` (role cm), `dns` or `anyOfCa`. An AosCore
+    /// system, whose certificates name neither hosts nor roles, needs the last.
+    pub cm_server_name: String,
+    /// What makes the identity manager the right one, in the same words; `spiffe` asks for role iam.
+    pub iam_server_name: String,
     /// The authorities whose certificates are trusted, in PEM.
     pub ca_cert: PathBuf,
     /// Revocation lists of these authorities.
@@ -44,8 +53,14 @@ pub struct RawConfig {
     pub images_max_size: Option<ByteSize>,
     /// How long a removed image can come back without a download.
     pub update_item_ttl: Duration,
+    /// Between two looks for removed images whose time is over; 0 leaves that to the next change of instances.
+    pub remove_outdated_period: Duration,
     /// Between two complete checks of the images; 0 switches them off.
     pub image_check_period: Duration,
+    /// Set-user-id and set-group-id programs of images: `strip`, `keep` or `refuse`.
+    pub image_set_id: String,
+    /// Device nodes of images: `refuse`, `skip` or `make`.
+    pub image_devices: String,
     /// The init system: `auto`, `core` or `systemd`.
     pub init_system: String,
     /// Core's socket, unless it is the usual one.
@@ -133,6 +148,8 @@ impl Default for RawConfig {
             cm_server_url: String::new(),
             iam_public_server_url: String::new(),
             iam_protected_server_url: String::new(),
+            cm_server_name: "spiffe".to_owned(),
+            iam_server_name: "spiffe".to_owned(),
             ca_cert: PathBuf::new(),
             cert_revocation_lists: Vec::new(),
             cert_storage: "sm".to_owned(),
@@ -143,7 +160,10 @@ impl Default for RawConfig {
             state_dir: PathBuf::from("/var/lib/muster/states"),
             images_max_size: None,
             update_item_ttl: time(30 * DAY),
+            remove_outdated_period: time(DAY),
             image_check_period: time(7 * DAY),
+            image_set_id: "strip".to_owned(),
+            image_devices: "refuse".to_owned(),
             init_system: "auto".to_owned(),
             core_socket: PathBuf::new(),
             program_dir: PathBuf::new(),
@@ -167,6 +187,10 @@ impl Default for RawConfig {
 
 /// Whom to trust, and how to get an own certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a program has one of it, and it is the usual variant that is large"
+)]
 pub enum Trust {
     /// Certificates of the identity manager.
     Iam(IamConfig),
@@ -187,6 +211,10 @@ pub struct IamConfig {
     pub crls: Vec<PathBuf>,
     /// The certificate type of this daemon.
     pub cert_type: CertType,
+    /// What makes the identity manager the right one.
+    pub iam_name: ServerName,
+    /// What makes the controller, and a server of blobs, the right one.
+    pub cm_name: ServerName,
 }
 
 /// One runtime.
@@ -254,8 +282,14 @@ pub struct Config {
     pub images_max_bytes: Option<u64>,
     /// How long removed images are kept.
     pub image_ttl: std::time::Duration,
+    /// Between two looks for removed images whose time is over.
+    pub image_collect_period: Option<std::time::Duration>,
     /// Between two complete checks of the images.
     pub image_check_period: Option<std::time::Duration>,
+    /// Set-user-id and set-group-id programs of images.
+    pub image_set_id: Privilege,
+    /// Device nodes of images.
+    pub image_devices: Special,
     /// The init system.
     pub init_system: InitSystem,
     /// The folder of the programs that run in units.
@@ -272,6 +306,23 @@ pub struct Config {
 
 fn given(path: PathBuf) -> Option<PathBuf> {
     (!path.as_os_str().is_empty()).then_some(path)
+}
+
+fn server_name(
+    problems: &mut Problems<'_>,
+    key: &str,
+    word: &str,
+    role: Role,
+) -> Option<ServerName> {
+    match word {
+        "spiffe" => Some(ServerName::Spiffe(ExpectedServer::role(role))),
+        "dns" => Some(ServerName::Dns),
+        "anyOfCa" => Some(ServerName::AnyOfCa),
+        _ => {
+            problems.report(key, "must be spiffe, dns or anyOfCa");
+            None
+        }
+    }
 }
 
 impl RawConfig {
@@ -297,7 +348,9 @@ impl RawConfig {
             required("iamProtectedServerUrl", &self.iam_protected_server_url),
             required("caCert", &self.ca_cert.to_string_lossy()),
         ];
-        let cert_type = cert_type?;
+        let iam_name = server_name(problems, "iamServerName", &self.iam_server_name, Role::Iam);
+        let cm_name = server_name(problems, "cmServerName", &self.cm_server_name, Role::Cm);
+        let (cert_type, iam_name, cm_name) = (cert_type?, iam_name?, cm_name?);
         complete.iter().all(|it| *it).then(|| {
             Trust::Iam(IamConfig {
                 public: self.iam_public_server_url.clone(),
@@ -305,6 +358,8 @@ impl RawConfig {
                 ca_cert: self.ca_cert.clone(),
                 crls: self.cert_revocation_lists.clone(),
                 cert_type,
+                iam_name,
+                cm_name,
             })
         })
     }
@@ -320,6 +375,28 @@ impl RawConfig {
                 None
             }
         }
+    }
+
+    fn image_policy(&self, problems: &mut Problems<'_>) -> Option<(Privilege, Special)> {
+        let set_id = match self.image_set_id.as_str() {
+            "strip" => Some(Privilege::Strip),
+            "keep" => Some(Privilege::Keep),
+            "refuse" => Some(Privilege::Refuse),
+            _ => {
+                problems.report("imageSetId", "must be strip, keep or refuse");
+                None
+            }
+        };
+        let devices = match self.image_devices.as_str() {
+            "refuse" => Some(Special::Refuse),
+            "skip" => Some(Special::Skip),
+            "make" => Some(Special::Make),
+            _ => {
+                problems.report("imageDevices", "must be refuse, skip or make");
+                None
+            }
+        };
+        set_id.zip(devices)
     }
 
     fn limits(&self) -> Limits {
@@ -375,6 +452,7 @@ impl Validate for RawConfig {
         }
         let trust = self.trust(problems);
         let init_system = self.init_system(problems);
+        let image_policy = self.image_policy(problems);
         let limits = self.limits();
         let node_type = match NodeType::new(&self.node_type) {
             Ok(node_type) => Some(node_type),
@@ -400,12 +478,24 @@ impl Validate for RawConfig {
             resources_file: self.resources_file,
             metrics_server_url: self.metrics_server_url,
         };
-        let parts = parts.validate(problems);
+        let parts = parts.validate(problems)?;
+        let runtimes = runtimes.into_iter().collect::<Option<Vec<_>>>()?;
+        let shares = |it: &RuntimeConfig| it.host_network;
+        let all_share = !runtimes.is_empty() && runtimes.iter().all(shares);
+        if parts.network.mode == NetworkMode::Host && !all_share {
+            // An instance would run without the network that it was promised.
+            problems.report(
+                "network.mode",
+                "needs runtimes that are named under `runtimes` with `hostNetwork`",
+            );
+            return None;
+        }
         let mut node = muster_nodeinfo::Options::new(node_type?);
         node.node_id_path = self.node_id_path;
         node.max_dmips = self.max_dmips.and_then(NonZeroU64::new);
         node.dmips_cache = Some(self.working_dir.join("dmips.json"));
-        let check = self.image_check_period.get();
+        let period = |it: Duration| (!it.get().is_zero()).then(|| it.get());
+        let (image_set_id, image_devices) = image_policy?;
         Some(Config {
             controller: self.cm_server_url,
             trust: trust?,
@@ -415,13 +505,16 @@ impl Validate for RawConfig {
             state_dir: self.state_dir,
             images_max_bytes: self.images_max_size.map(|it| it.bytes()),
             image_ttl: self.update_item_ttl.get(),
-            image_check_period: (!check.is_zero()).then_some(check),
+            image_collect_period: period(self.remove_outdated_period),
+            image_check_period: period(self.image_check_period),
+            image_set_id,
+            image_devices,
             init_system: init_system?,
             program_dir: given(self.program_dir),
             node,
-            runtimes: runtimes.into_iter().collect::<Option<_>>()?,
+            runtimes,
             limits,
-            parts: parts?,
+            parts,
         })
     }
 }
@@ -457,6 +550,31 @@ mod tests {
     }
 
     #[test]
+    fn what_privileges_of_images_become_can_be_chosen() {
+        let chosen = |keys: &str| {
+            load(&format!(
+                r#"{{"cmServerUrl": "main:8093", "insecure": "a test"{keys}}}"#
+            ))
+        };
+        let config = chosen("").unwrap();
+        assert_eq!(
+            (config.image_set_id, config.image_devices),
+            (Privilege::Strip, Special::Refuse)
+        );
+        let config = chosen(r#", "imageSetId": "keep", "imageDevices": "skip""#).unwrap();
+        assert_eq!(
+            (config.image_set_id, config.image_devices),
+            (Privilege::Keep, Special::Skip)
+        );
+        let error = chosen(r#", "imageSetId": "yes", "imageDevices": "no""#).unwrap_err();
+        let text = format!("{}", muster_telemetry::ErrorChain(&error));
+        assert!(
+            text.contains("imageSetId") && text.contains("imageDevices"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn everything_that_is_missing_is_named_at_once() {
         let error = load(r#"{"initSystem": "upstart", "runtimes": [{}]}"#).unwrap_err();
         let text = format!("{}", muster_telemetry::ErrorChain(&error));
@@ -469,6 +587,45 @@ mod tests {
             "runtimes[0].type",
         ] {
             assert!(text.contains(key), "{key} in {text}");
+        }
+    }
+
+    #[test]
+    fn who_is_the_right_server_is_said_for_each() {
+        let with = |names: &str| {
+            load(&format!(
+                r#"{{"cmServerUrl": "main:8093", "iamPublicServerUrl": "localhost:8090",
+                    "iamProtectedServerUrl": "localhost:8089", "caCert": "/etc/muster/ca.pem" {names}}}"#
+            ))
+        };
+        let names = |config: Config| match config.trust {
+            Trust::Iam(iam) => (iam.cm_name, iam.iam_name),
+            Trust::Insecure(why) => panic!("{why}"),
+        };
+        let role = |role| ServerName::Spiffe(ExpectedServer::role(role));
+        let usual = names(with("").unwrap());
+        assert_eq!(usual, (role(Role::Cm), role(Role::Iam)));
+        let said = with(r#", "cmServerName": "anyOfCa", "iamServerName": "dns""#).unwrap();
+        assert_eq!(names(said), (ServerName::AnyOfCa, ServerName::Dns));
+        for key in ["cmServerName", "iamServerName"] {
+            let error = with(&format!(r#", "{key}": "anyone""#)).unwrap_err();
+            let text = muster_telemetry::ErrorChain(&error).to_string();
+            assert!(text.contains(key) && text.contains("anyOfCa"), "{text}");
+        }
+    }
+
+    #[test]
+    fn instances_on_the_machines_network_need_runtimes_that_share_it() {
+        let with = |runtimes: &str| {
+            load(&format!(
+                r#"{{"cmServerUrl": "main:8093", "insecure": "a trial", "network": {{"mode": "host"}}, "runtimes": {runtimes}}}"#
+            ))
+        };
+        let config = with(r#"[{"type": "native", "hostNetwork": true}]"#).unwrap();
+        assert_eq!(config.parts.network.mode, NetworkMode::Host);
+        for wrong in ["[]", r#"[{"type": "native"}]"#] {
+            let error = with(wrong).unwrap_err().to_string();
+            assert!(error.contains("network.mode"), "{error}");
         }
     }
 

@@ -72,11 +72,15 @@ impl ControllerLink {
         alerts: Option<Arc<dyn Spool>>,
     ) -> Self {
         let board = Arc::new(Board::default());
+        let directory = services.launcher.directory().clone();
         let (cloud_out, cloud) = watch::channel(ConnectionState::Disconnected);
         let hello = {
             let board = Arc::clone(&board);
-            let info = info.clone();
-            move || vec![announcement(&info), protocol::all(board.all())]
+            let (info, directory) = (info.clone(), directory.clone());
+            move || {
+                let all = protocol::all(board.all(), &directory);
+                vec![announcement(&info), all]
+            }
         };
         let mut builder = StreamBuilder::<SmProtocol>::new(dial, config).hello(hello);
         if let Some(alerts) = alerts {
@@ -84,7 +88,7 @@ impl ControllerLink {
         }
         let (stream, incoming) = builder.start();
         tokio::spawn(announce(info, stream.clone()));
-        tokio::spawn(board::run(board, reports, stream.clone()));
+        tokio::spawn(board::run(board, directory, reports, stream.clone()));
         let commands = Commands::new(services, stream.clone(), cloud_out);
         tokio::spawn(commands.run(incoming));
         Self { stream, cloud }

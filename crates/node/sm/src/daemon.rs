@@ -30,7 +30,7 @@ use crate::equipment::{self, Equipment, EquipmentError};
 use crate::identity::{IamLink, LateBlobs, LateDial, Ways};
 use crate::images::NodeImages;
 use crate::node;
-use crate::permissions::IamPermissions;
+use crate::permissions::{self, IamPermissions};
 use crate::runtimes::{self, MakeRuntimeError, Workplace};
 
 /// How long tasks get to end.
@@ -120,12 +120,20 @@ async fn connect(
             None => return Ok(None),
         },
     };
+    let permissions = IamPermissions::new(ways.iam.clone(), store.clone());
+    tasks.spawn_until_shutdown("owed permissions", settle(permissions.clone()));
     Ok(Some(Connections {
         node,
-        permissions: Arc::new(IamPermissions::new(ways.iam.clone())),
+        permissions: Arc::new(permissions),
         ways,
         origin,
     }))
+}
+
+/// A task of the daemon lasts as long as it does.
+async fn settle(permissions: IamPermissions) {
+    permissions.settle_first().await;
+    std::future::pending().await
 }
 
 fn insecure(config: &Config, reason: &str) -> Result<Connections, StartError> {
@@ -188,6 +196,7 @@ async fn open_store(config: &Config) -> Result<Store, StartError> {
     let path = config.working_dir.join("servicemanager.db");
     let store = StoreConfig::new(path, owner, OnDamage::StartEmpty)
         .schema(&node::SCHEMA)
+        .schema(&permissions::SCHEMA)
         .schema(&muster_launcher::SCHEMA)
         .schema(&muster_image::SCHEMA);
     let store = equipment::schemas(store);
@@ -214,6 +223,8 @@ async fn open_images(
     settings.max_bytes = config.images_max_bytes;
     settings.item_ttl = config.image_ttl;
     settings.parallel = config.limits.fetches;
+    settings.unpack.set_id = config.image_set_id;
+    settings.unpack.devices = config.image_devices;
     let images = ImageStore::open(settings, store.clone()).await;
     let (images, report) = images.map_err(StartError::Images)?;
     info!(?report, "images");
@@ -260,7 +271,7 @@ pub(crate) async fn run(
     let announced = equipment.announced();
     let info = SmInfo {
         node_id: node.node_id.clone(),
-        runtimes: runtimes.iter().map(|runtime| runtime.info()).collect(),
+        runtimes: runtimes::announced(&runtimes),
         resources: announced.borrow().clone(),
     };
     let source: Arc<dyn BlobSource> = Arc::new(LateBlobs(connections.ways.blobs.clone()));
@@ -268,7 +279,11 @@ pub(crate) async fn run(
     let parts = Parts {
         store: store.clone(),
         runtimes,
-        images: Arc::new(NodeImages::new(images.clone(), source.clone())),
+        images: Arc::new(NodeImages::new(
+            images.clone(),
+            source.clone(),
+            config.image_collect_period,
+        )),
         permissions: connections.permissions,
         network: equipment.network(),
         resources: equipment.resources(),

@@ -17,8 +17,7 @@ use muster_rpc::{
 use muster_store::{Store, StoreError};
 use muster_telemetry::ErrorChain;
 use muster_tls::{
-    CertStore, ClientOptions, ClientTls, ExpectedServer, FileCertSource, LoadCertError, Role,
-    ServerName, TlsSetupError,
+    CertStore, ClientOptions, ClientTls, FileCertSource, LoadCertError, ServerName, TlsSetupError,
 };
 use tokio::sync::oneshot;
 use tonic::transport::Uri;
@@ -160,14 +159,15 @@ impl IamLink {
         let (cert_type, crls) = (self.config.cert_type.clone(), self.config.crls.clone());
         let certificate = IamCertStore::open(&client, cert_type, roots, crls).await;
         let certificate = certificate.map_err(ConnectError::Certificate)?;
-        let mutual = |role| {
+        let mutual = |name: &ServerName| {
             let options = ClientOptions::default();
-            ClientTls::mutual(certificate.store(), server(role), options).map_err(ConnectError::Tls)
+            let tls = ClientTls::mutual(certificate.store(), name.clone(), options);
+            tls.map_err(ConnectError::Tls)
         };
-        let protected = target(mutual(Role::Iam)?, &self.config.protected)?;
+        let protected = target(mutual(&self.config.iam_name)?, &self.config.protected)?;
         self.iam
             .set(client.with_protected(IamTarget::Tcp(protected)));
-        let tls = mutual(Role::Cm)?;
+        let tls = mutual(&self.config.cm_name)?;
         let controller = target(tls.clone(), &self.address)?;
         let blobs = blobs(&controller, tls).map_err(ConnectError::Http)?;
         self.blobs.set(blobs);
@@ -181,9 +181,9 @@ impl IamLink {
             source = source.with_crl(crl);
         }
         let trust = CertStore::open(source).await.map_err(ConnectError::Roots)?;
-        let tls =
-            ClientTls::without_certificate(&trust, server(Role::Iam), ClientOptions::default())
-                .map_err(ConnectError::Tls)?;
+        let name = self.config.iam_name.clone();
+        let tls = ClientTls::without_certificate(&trust, name, ClientOptions::default())
+            .map_err(ConnectError::Tls)?;
         let target = target(tls, &self.config.public)?;
         Ok(IamClient::new(IamTarget::Tcp(target)))
     }
@@ -206,10 +206,6 @@ impl IamLink {
         self.before = Some(node);
         Ok(())
     }
-}
-
-fn server(role: Role) -> ServerName {
-    ServerName::Spiffe(ExpectedServer::role(role))
 }
 
 fn target(tls: ClientTls, address: &str) -> Result<Target, ConnectError> {

@@ -1,8 +1,10 @@
 //! Images of this node, for the launcher.
 
+mod needed;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use muster_api::domain::{AosCode, Digest};
@@ -10,15 +12,16 @@ use muster_api::servicemanager::v5 as wire;
 use muster_image::{BlobSource, BlobUrls, BoxError, ImageStore};
 use muster_launcher::seams::{Images, InstalledImage, SeamError};
 use muster_runtime::ImagePaths;
-use muster_telemetry::ErrorChain;
+use tokio::sync::watch;
 use tonic::transport::Channel;
 use wire::sm_service_client::SmServiceClient;
 
 /// The image store with the one source that a node has.
-#[derive(Clone)]
 pub struct NodeImages {
     store: ImageStore,
     source: Arc<dyn BlobSource>,
+    /// What is needed now; nobody has said it yet, at first.
+    needed: watch::Sender<Option<BTreeSet<Digest>>>,
 }
 
 impl std::fmt::Debug for NodeImages {
@@ -30,9 +33,20 @@ impl std::fmt::Debug for NodeImages {
 }
 
 impl NodeImages {
-    /// Images come into `store` from `source`.
-    pub fn new(store: ImageStore, source: Arc<dyn BlobSource>) -> Self {
-        Self { store, source }
+    /// Images come into `store` from `source`. Spawns the task that notes what is needed and, then and every so often, removes
+    /// what nobody has needed for long; it ends with this.
+    pub fn new(
+        store: ImageStore,
+        source: Arc<dyn BlobSource>,
+        collect_every: Option<Duration>,
+    ) -> Self {
+        let (needed, said) = watch::channel(None);
+        tokio::spawn(needed::look_after(store.clone(), said, collect_every));
+        Self {
+            store,
+            source,
+            needed,
+        }
     }
 }
 
@@ -59,21 +73,7 @@ impl Images for NodeImages {
     }
 
     fn keep(&self, manifests: BTreeSet<Digest>) {
-        let store = self.store.clone();
-        tokio::spawn(async move {
-            let kept = store.keep(&manifests, SystemTime::now()).await;
-            if let Err(error) = kept {
-                tracing::warn!(error = %ErrorChain(&error), "cannot note which images are needed");
-                return;
-            }
-            match store.collect(SystemTime::now()).await {
-                Ok(plan) if plan.is_empty() => {}
-                Ok(_) => tracing::info!("removed images that nobody needs"),
-                Err(error) => {
-                    tracing::warn!(error = %ErrorChain(&error), "cannot remove old images");
-                }
-            }
-        });
+        self.needed.send_replace(Some(manifests));
     }
 }
 
@@ -88,10 +88,14 @@ fn to_installed(installed: muster_image::InstalledImage) -> InstalledImage {
 }
 
 fn code(error: &muster_image::InstallError) -> AosCode {
-    use muster_image::InstallError;
+    use muster_image::{FetchBlobError, InstallError};
     match error {
         InstallError::NoSpace { .. } => AosCode::NoMemory,
-        InstallError::WrongDiffId { .. } => AosCode::InvalidChecksum,
+        InstallError::WrongDiffId { .. }
+        | InstallError::Fetch {
+            source: FetchBlobError::WrongContent { .. },
+            ..
+        } => AosCode::InvalidChecksum,
         _ => AosCode::Failed,
     }
 }
@@ -131,5 +135,25 @@ impl BlobUrls for ControllerUrls {
                 got => Err(WrongCount { got }.into()),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_image::{FetchBlobError, InstallError};
+
+    use super::*;
+
+    #[test]
+    fn what_came_wrong_is_reported_as_that() {
+        let digest = Digest::from_sha256([1; 32]);
+        let fetch = |source| InstallError::Fetch { digest, source };
+        let wrong = fetch(FetchBlobError::WrongContent {
+            found: Box::new(Digest::from_sha256([2; 32])),
+            bytes: 1,
+            places: BTreeSet::new(),
+        });
+        assert_eq!(code(&wrong), AosCode::InvalidChecksum);
+        assert_eq!(code(&fetch(FetchBlobError::NoPlaces)), AosCode::Failed);
     }
 }

@@ -15,6 +15,7 @@
 //! | commands | the controller's commands, in order | the launcher, the seams, answers on the stream that asked |
 //! | log collectors, at most 4 at a time, 64 waiting | one request each | parts on the stream that asked |
 //! | identity | the identity manager | who this node is, the certificate, and with it the ways to the controller |
+//! | needed images | what the launcher needs, a timer | notes in the image store, removal of what nobody has needed for long |
 //! | image check | a timer | quarantine and repair of damaged images |
 //! | announcements | resources that come and go | the node's description on the stream |
 //! | memory ([`muster_program::footprint`]) | a timer | memory that only the work just done has needed |
@@ -34,7 +35,7 @@
 //! # What this crate does not do
 //! It decides nothing about instances (the launcher does), and knows nothing of containers. Networks, measurements, alerts, logs
 //! and resources are crates of their own. A node without CNI plugins or a packet filter has no networks, and refuses instances that
-//! want one with the reason.
+//! want one with the reason; a node whose instances use the machine's own network (`network.mode: host`) takes them as they are.
 
 mod blobs;
 pub mod config;

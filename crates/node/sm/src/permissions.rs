@@ -1,7 +1,9 @@
 //! Permissions of instances, registered with the identity manager.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod owed;
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use muster_api::domain::{AosCode, InstanceIdent};
@@ -9,19 +11,25 @@ use muster_iamclient::IamClient;
 use muster_item::ItemConfig;
 use muster_launcher::seams::{Permissions, SeamError};
 use muster_runtime::Secret;
+use muster_store::Store;
 use muster_telemetry::ErrorChain;
 use zeroize::Zeroizing;
 
+use self::owed::Owed;
+pub(crate) use self::owed::SCHEMA;
 use crate::late::Late;
+
+/// Before an identity manager that went away is asked again.
+const AGAIN: Duration = Duration::from_secs(15);
 
 /// Registers over the protected port.
 ///
-/// An identity manager that is away does not keep an instance from being stopped: what could not be taken back is taken back at
-/// the next call that reaches it. An instance that needs permissions waits for it; no other does.
-#[derive(Debug)]
+/// An identity manager that is away does not keep an instance from being stopped: what could not be taken back is written down, and
+/// taken back when it is reached, by this daemon or the next. An instance that needs permissions waits for it; no other does.
+#[derive(Debug, Clone)]
 pub(crate) struct IamPermissions {
     client: Late<IamClient>,
-    owed: Mutex<BTreeSet<InstanceIdent>>,
+    owed: Arc<Owed>,
 }
 
 /// There is nobody to ask.
@@ -30,27 +38,52 @@ pub(crate) struct IamPermissions {
 struct NotReachedYet;
 
 impl IamPermissions {
-    /// With this client, which must have a protected target.
-    pub(crate) fn new(client: Late<IamClient>) -> Self {
+    /// With this client, which must have a protected target, and a store that was opened with [`SCHEMA`].
+    pub(crate) fn new(client: Late<IamClient>, store: Store) -> Self {
         Self {
             client,
-            owed: Mutex::default(),
+            owed: Arc::new(Owed::new(store)),
         }
     }
 
-    fn owed(&self) -> MutexGuard<'_, BTreeSet<InstanceIdent>> {
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes back what an earlier daemon owed, as soon as there is somebody to give it to; for ever, if that does not come.
+    pub(crate) async fn settle_first(self) {
+        let client = self.client.get().await;
+        while !self.settle(&client).await {
+            tokio::time::sleep(AGAIN).await;
+        }
     }
 
-    /// Takes back what is owed, as far as that goes.
-    async fn settle(&self, client: &IamClient) {
-        let owed: Vec<InstanceIdent> = self.owed().iter().cloned().collect();
+    /// Takes back what is owed, as far as that goes. Whether nothing is left.
+    async fn settle(&self, client: &IamClient) -> bool {
+        let Ok(owed) = self.owed.all().await else {
+            return false;
+        };
         for instance in owed {
-            if client.unregister_instance(&instance).await.is_err() {
-                return;
+            let _turn = self.owed.turn.lock().await;
+            let still = self.owed.all().await;
+            if still.is_ok_and(|still| !still.contains(&instance)) {
+                // It has come back meanwhile.
+                continue;
             }
-            self.owed().remove(&instance);
+            match client.unregister_instance(&instance).await {
+                Ok(()) => {}
+                Err(error) if error.is_unreachable() => return false,
+                // It will not be taken back by asking again.
+                Err(error) => {
+                    tracing::warn!(%instance, error = %ErrorChain(&error), "its permissions cannot be taken back");
+                }
+            }
+            if self.owed.remove(&instance).await.is_err() {
+                return false;
+            }
         }
+        true
+    }
+
+    async fn owe(&self, instance: &InstanceIdent) -> Result<(), SeamError> {
+        let owed = self.owed.add(instance).await;
+        owed.map_err(|error| SeamError::new(AosCode::Failed, error))
     }
 }
 
@@ -66,7 +99,11 @@ impl Permissions for IamPermissions {
             }
             let client = self.client.now();
             let client = client.ok_or_else(|| SeamError::not_yet(NotReachedYet))?;
-            self.owed().remove(instance);
+            {
+                let _turn = self.owed.turn.lock().await;
+                let removed = self.owed.remove(instance).await;
+                removed.map_err(|error| SeamError::new(AosCode::Failed, error))?;
+            }
             let secret = client.register_instance(instance, &item.permissions).await;
             self.settle(&client).await;
             let secret = secret.map_err(|error| match error.is_unreachable() {
@@ -83,14 +120,15 @@ impl Permissions for IamPermissions {
     ) -> BoxFuture<'a, Result<(), SeamError>> {
         Box::pin(async move {
             let Some(client) = self.client.now() else {
-                self.owed().insert(instance.clone());
-                return Ok(());
+                return self.owe(instance).await;
             };
             match client.unregister_instance(instance).await {
-                Ok(()) => self.settle(&client).await,
+                Ok(()) => {
+                    self.settle(&client).await;
+                }
                 Err(error) if error.is_unreachable() => {
                     tracing::warn!(%instance, error = %ErrorChain(&error), "its permissions are taken back later");
-                    self.owed().insert(instance.clone());
+                    self.owe(instance).await?;
                 }
                 Err(error) => return Err(SeamError::new(AosCode::Failed, error)),
             }

@@ -1,11 +1,13 @@
 //! The runtimes of this node.
 
+use std::fs;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_api::domain::{ArchInfo, NodeInfo, RuntimeId, RuntimeInfo, RuntimeType};
 use muster_bundle::cgroup::CgroupLayout;
+use muster_bundle::instances_in;
 use muster_runtime::Runtime;
 use muster_runtime_container::{ContainerConfig, Containers, FindRuntimeError};
 use muster_runtime_native::{NativeConfig, Natives};
@@ -51,7 +53,7 @@ pub(crate) struct Workplace<'a> {
     pub(crate) programs: Option<&'a Path>,
 }
 
-/// The runtimes that are asked for, or those that are found.
+/// The runtimes that are asked for, or those that are found; and, retired, those that have left something here.
 pub(crate) fn make(
     workplace: Workplace<'_>,
     node: &NodeInfo,
@@ -69,26 +71,27 @@ pub(crate) fn make(
             })?,
         runner,
     };
-    if !workplace.runtimes.is_empty() {
-        return workplace.runtimes.iter().map(|it| maker.one(it)).collect();
-    }
-    let mut found: Vec<Arc<dyn Runtime>> = Vec::new();
-    let is_legacy = CgroupLayout::detect() == CgroupLayout::Legacy;
-    for name in ["runc", "crun", "youki", NATIVE] {
-        // It does not work beside controllers of version 1; whoever knows better names it.
-        if name == "crun" && is_legacy {
-            continue;
-        }
-        let Ok(runtime_type) = RuntimeType::new(name) else {
-            continue;
-        };
-        match maker.one(&RuntimeConfig::of_type(runtime_type)) {
-            Ok(runtime) => found.push(runtime),
-            Err(MakeRuntimeError::Oci { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(found)
+    let mut made = maker.working()?;
+    let retired = maker.retired(&made);
+    made.extend(retired);
+    Ok(made)
+}
+
+/// What others are told of: who only clears up takes nothing new.
+pub(crate) fn announced(runtimes: &[Arc<dyn Runtime>]) -> Vec<RuntimeInfo> {
+    let working = runtimes.iter().filter(|runtime| !runtime.is_retired());
+    working.map(|runtime| runtime.info()).collect()
+}
+
+/// The type of every runtime that has a folder with instances.
+fn with_instances(folder: &Path) -> Vec<RuntimeType> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let of_runtime = |entry: fs::DirEntry| {
+        let runtime_type = RuntimeType::new(entry.file_name().to_str()?).ok()?;
+        let has_instances = !instances_in(&entry.path()).is_empty();
+        has_instances.then_some(runtime_type)
+    };
+    entries.filter_map(of_runtime).collect()
 }
 
 struct Maker<'a> {
@@ -99,6 +102,56 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
+    fn working(&self) -> Result<Vec<Arc<dyn Runtime>>, MakeRuntimeError> {
+        let asked = self.workplace.runtimes;
+        if !asked.is_empty() {
+            return asked.iter().map(|it| self.one(it)).collect();
+        }
+        self.found()
+    }
+
+    fn found(&self) -> Result<Vec<Arc<dyn Runtime>>, MakeRuntimeError> {
+        let mut found: Vec<Arc<dyn Runtime>> = Vec::new();
+        let is_legacy = CgroupLayout::detect() == CgroupLayout::Legacy;
+        for name in ["runc", "crun", "youki", NATIVE] {
+            // It does not work beside controllers of version 1; whoever knows better names it.
+            if name == "crun" && is_legacy {
+                continue;
+            }
+            let Ok(runtime_type) = RuntimeType::new(name) else {
+                continue;
+            };
+            match self.one(&RuntimeConfig::of_type(runtime_type)) {
+                Ok(runtime) => found.push(runtime),
+                Err(MakeRuntimeError::Oci { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// What was started by a runtime that is not there any more would otherwise run for ever, or never be cleared away.
+    fn retired(&self, made: &[Arc<dyn Runtime>]) -> Vec<Arc<dyn Runtime>> {
+        let mut gone = with_instances(self.workplace.folder);
+        gone.retain(|it| !made.iter().any(|made| made.info().runtime_type == *it));
+        gone.into_iter().map(|it| self.retire(it)).collect()
+    }
+
+    fn retire(&self, runtime_type: RuntimeType) -> Arc<dyn Runtime> {
+        let runtime = RuntimeConfig::of_type(runtime_type);
+        let runner = Arc::clone(self.runner);
+        match runtime.runtime_type.as_str() == NATIVE {
+            true => Arc::new(Natives::retired(
+                self.native(&runtime, PathBuf::new()),
+                runner,
+            )),
+            false => {
+                let config = self.container(&runtime, PathBuf::new());
+                Arc::new(Containers::retired(config, runner))
+            }
+        }
+    }
+
     fn info(&self, runtime: &RuntimeConfig) -> RuntimeInfo {
         let dmips = NonZeroU64::new(self.node.max_dmips);
         let ram = NonZeroU64::new(self.node.total_ram);
@@ -131,35 +184,64 @@ impl Maker<'_> {
         }
     }
 
-    fn one(&self, runtime: &RuntimeConfig) -> Result<Arc<dyn Runtime>, MakeRuntimeError> {
-        let name = runtime.runtime_type.as_str();
-        let folder = self.workplace.folder.join(name);
-        if name == NATIVE {
-            let config = NativeConfig {
-                info: self.info(runtime),
-                folder,
-                unit_program: self.program("muster-native-exec")?,
-                beside: None,
-                host_network: runtime.host_network,
-                strict: runtime.strict,
-            };
-            return Ok(Arc::new(Natives::runtime(config, Arc::clone(self.runner))));
-        }
-        let program = runtime.program.clone();
-        let config = ContainerConfig {
+    fn native(&self, runtime: &RuntimeConfig, unit_program: PathBuf) -> NativeConfig {
+        NativeConfig {
             info: self.info(runtime),
-            folder,
+            folder: self.workplace.folder.join(NATIVE),
+            unit_program,
+            beside: None,
+            host_network: runtime.host_network,
+            strict: runtime.strict,
+        }
+    }
+
+    fn container(&self, runtime: &RuntimeConfig, unit_program: PathBuf) -> ContainerConfig {
+        let name = runtime.runtime_type.as_str();
+        let program = runtime.program.clone();
+        ContainerConfig {
+            info: self.info(runtime),
+            folder: self.workplace.folder.join(name),
             oci_runtime: Some(program.unwrap_or_else(|| Path::new(name).to_owned())),
-            unit_program: self.program("muster-container")?,
+            unit_program,
             granted_capabilities: runtime.granted_capabilities.clone(),
             first_mapped_id: runtime.first_mapped_id,
             host_binds: runtime.host_binds.clone(),
-        };
-        let containers = Containers::runtime(config, Arc::clone(self.runner));
+        }
+    }
+
+    fn one(&self, runtime: &RuntimeConfig) -> Result<Arc<dyn Runtime>, MakeRuntimeError> {
+        let runner = Arc::clone(self.runner);
+        if runtime.runtime_type.as_str() == NATIVE {
+            let config = self.native(runtime, self.program("muster-native-exec")?);
+            return Ok(Arc::new(Natives::runtime(config, runner)));
+        }
+        let config = self.container(runtime, self.program("muster-container")?);
+        let containers = Containers::runtime(config, runner);
         let containers = containers.map_err(|source| MakeRuntimeError::Oci {
             runtime: runtime.runtime_type.clone(),
             source,
         })?;
         Ok(Arc::new(containers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_that_left_instances_is_known_by_their_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = "00000000-0000-0000-0000-000000000007";
+        for path in [
+            format!("runc/{instance}"),
+            "crun".into(),
+            "netns/web".into(),
+        ] {
+            fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        let found = with_instances(folder.path());
+        assert_eq!(found, [RuntimeType::new("runc").unwrap()]);
+        assert_eq!(with_instances(&folder.path().join("nowhere")), []);
     }
 }

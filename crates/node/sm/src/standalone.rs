@@ -14,6 +14,7 @@
 //! [`Desired::load`], [`Standalone::start`], [`Standalone::next`], then [`Standalone::leave`] or [`Standalone::end`].
 
 mod desired;
+mod ids;
 mod init;
 mod source;
 
@@ -21,32 +22,34 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::SystemTime;
 use std::{fs, io};
 
 use muster_api::domain::{
-    AlertRules, Gid, InstanceIdent, InstanceInfo, InvalidValue, ItemId, ItemType, NodeState,
-    NodeType, RuntimeInfo, Uid,
+    AlertRules, Gid, InstanceFilter, InstanceIdent, InstanceInfo, InvalidValue, ItemId, ItemType,
+    NodeState, NodeType, RuntimeInfo, Uid,
 };
 use muster_image::{ImageStore, InstallError, InstalledImage, OpenImagesError, StoreSettings};
 use muster_item::Platform;
 use muster_launcher::seams::Absent;
-use muster_launcher::{Launcher, Limits, Parts, Report, Reports, StartLauncherError};
+use muster_launcher::{
+    EnvOverride, Launcher, Limits, Parts, Reach, Report, Reports, StartLauncherError,
+};
 use muster_nodeinfo::{GatherError, NodeFacts, Options};
 use muster_runtime::Runtime;
-use muster_store::{OnDamage, OpenStoreError, Store, StoreConfig};
+use muster_store::{OnDamage, OpenStoreError, Store, StoreConfig, StoreError};
 use muster_unit_runner::{CoreRunner, UnitRunner};
 
-pub use self::desired::{Desired, DesiredItem, ImageFrom, RegistryAccess};
+pub use self::desired::{Desired, DesiredItem, ImageFrom, Override, RegistryAccess};
+pub use self::ids::TooManyInstances;
 pub use self::init::InitError;
 pub use self::source::ImageSourceError;
 
+use self::ids::Ids;
 use self::init::PrivateInit;
 use self::source::Sources;
 use crate::images::NodeImages;
 use crate::runtimes::{self, MakeRuntimeError, Workplace};
-
-/// The first user id of instances; each has its own.
-const FIRST_ID: u32 = 5000;
 
 /// Where things are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +125,13 @@ pub enum StandaloneError {
     },
     /// There are more instances than user ids.
     #[error("too many instances")]
-    TooMany(#[source] InvalidValue),
+    TooMany(#[source] TooManyInstances),
+    /// It cannot be noted which user ids instances have.
+    #[error("cannot note the user ids of instances")]
+    Ids(#[source] StoreError),
+    /// A name or number of our own is not one.
+    #[error("cannot describe what shall run")]
+    Invalid(#[source] InvalidValue),
     /// What runs cannot be taken over.
     #[error("cannot take over what runs")]
     Launcher(#[source] StartLauncherError),
@@ -183,12 +192,18 @@ impl Standalone {
         let (images, _) = opened.map_err(StandaloneError::Images)?;
         let (sources, installed) = install(&images, &desired, note).await?;
         let runtimes = runtimes_of(settings)?;
-        let infos: Vec<RuntimeInfo> = runtimes.iter().map(|it| it.info()).collect();
-        let wanted = instances(&desired, &installed, &infos)?;
+        let infos: Vec<RuntimeInfo> = runtimes::announced(&runtimes);
+        let known = ids::load(&store).await.map_err(StandaloneError::Ids)?;
+        let ids = ids::assign(&known, &idents(&desired)).map_err(StandaloneError::TooMany)?;
+        let wanted = instances(&desired, &installed, &infos, &ids)?;
+        if ids != known {
+            let saved = ids::save(&store, ids).await;
+            saved.map_err(StandaloneError::Ids)?;
+        }
         let parts = Parts {
             store,
             runtimes,
-            images: Arc::new(NodeImages::new(images, Arc::new(sources))),
+            images: Arc::new(NodeImages::new(images, Arc::new(sources), None)),
             permissions: Arc::new(Absent),
             network: Arc::new(Absent),
             resources: Arc::new(Absent),
@@ -213,13 +228,22 @@ impl Standalone {
             task: Box::pin(task),
             init,
         };
-        standalone.update(wanted).await?;
+        let overrides = overrides(&desired, SystemTime::now())?;
+        standalone.update(wanted, overrides).await?;
         Ok(standalone)
     }
 
     /// Returns when the set is taken: from then on, what settles is this set and none before.
-    async fn update(&mut self, wanted: Vec<InstanceInfo>) -> Result<(), StandaloneError> {
+    async fn update(
+        &mut self,
+        wanted: Vec<InstanceInfo>,
+        overrides: Vec<EnvOverride>,
+    ) -> Result<(), StandaloneError> {
         let taken = async {
+            // Whoever wrote the file is as near as it.
+            self.launcher.reaches(Reach::Controller).await?;
+            // Before the set, so that nobody starts twice.
+            self.launcher.override_env(overrides).await?;
             self.launcher.update(wanted).await?;
             // Commands are taken in turn.
             self.launcher.snapshot().await
@@ -245,7 +269,7 @@ impl Standalone {
 
     /// Stops all of them and the init; `news` hears how they go.
     pub async fn end(mut self, news: &mut dyn FnMut(Report)) -> Result<(), StandaloneError> {
-        self.update(Vec::new()).await?;
+        self.update(Vec::new(), Vec::new()).await?;
         loop {
             let report = self.next().await?;
             let is_over = matches!(&report, Report::Settled(all) if all.is_empty());
@@ -265,6 +289,7 @@ fn open_store(settings: &Settings) -> Result<Store, StandaloneError> {
         concat!("muster sm run ", env!("CARGO_PKG_VERSION")),
         OnDamage::StartEmpty,
     )
+    .schema(&ids::SCHEMA)
     .schema(&muster_launcher::SCHEMA)
     .schema(&muster_image::SCHEMA);
     let opened = Store::open(&config).map_err(|source| StandaloneError::Store {
@@ -309,7 +334,7 @@ fn runtimes_of(settings: &Settings) -> Result<Vec<Arc<dyn Runtime>>, StandaloneE
     // A node of its own in every folder: no identity of the machine is used.
     let id = settings.state_dir.join("node-id");
     fs::write(&id, "standalone").map_err(file_error(&id))?;
-    let node_type = NodeType::new("standalone").map_err(StandaloneError::TooMany)?;
+    let node_type = NodeType::new("standalone").map_err(StandaloneError::Invalid)?;
     let mut options = Options::new(node_type);
     options.node_id_path = id;
     options.dmips_cache = Some(settings.state_dir.join("dmips.json"));
@@ -324,34 +349,40 @@ fn runtimes_of(settings: &Settings) -> Result<Vec<Arc<dyn Runtime>>, StandaloneE
     runtimes::make(workplace, &node, &runner).map_err(StandaloneError::Runtime)
 }
 
-/// What the file wants, in the controller's words. Pure.
+fn idents_of(item: &DesiredItem) -> impl Iterator<Item = InstanceIdent> {
+    (0..item.instances).map(|index| InstanceIdent {
+        item_id: item.id.clone(),
+        subject_id: item.subject.clone(),
+        instance: index,
+        item_type: ItemType::Service,
+        preinstalled: false,
+    })
+}
+
+fn idents(desired: &Desired) -> Vec<InstanceIdent> {
+    desired.items.iter().flat_map(idents_of).collect()
+}
+
+/// What the file wants, in the controller's words. Pure; everybody has an id.
 fn instances(
     desired: &Desired,
     installed: &[InstalledImage],
     runtimes: &[RuntimeInfo],
+    ids: &Ids,
 ) -> Result<Vec<InstanceInfo>, StandaloneError> {
     let mut instances = Vec::new();
-    let mut next_id = FIRST_ID;
     for (item, image) in desired.items.iter().zip(installed) {
         let runtime = choose_runtime(item, image, runtimes)?;
-        for index in 0..item.instances {
-            let uid = Uid::new(next_id).map_err(StandaloneError::TooMany)?;
-            let gid = Gid::new(next_id).map_err(StandaloneError::TooMany)?;
-            next_id += 1;
+        for instance in idents_of(item) {
+            let id = ids.get(&instance.to_string()).copied().unwrap_or_default();
             instances.push(InstanceInfo {
-                instance: InstanceIdent {
-                    item_id: item.id.clone(),
-                    subject_id: item.subject.clone(),
-                    instance: index,
-                    item_type: ItemType::Service,
-                    preinstalled: false,
-                },
+                instance,
                 version: item.version.clone(),
                 manifest_digest: image.digest,
                 owner_id: None,
                 runtime_id: runtime.runtime_id.clone(),
-                uid,
-                gid,
+                uid: Uid::new(id).map_err(StandaloneError::Invalid)?,
+                gid: Gid::new(id).map_err(StandaloneError::Invalid)?,
                 priority: item.priority,
                 storage_path: None,
                 state_path: None,
@@ -362,6 +393,22 @@ fn instances(
         }
     }
     Ok(instances)
+}
+
+/// What the file sets for a while, from `now` on. Pure.
+fn overrides(desired: &Desired, now: SystemTime) -> Result<Vec<EnvOverride>, StandaloneError> {
+    let mut overrides = Vec::new();
+    for item in &desired.items {
+        let (id, subject) = (item.id.clone(), item.subject.clone());
+        let filter = InstanceFilter::new(Some(id), Some(subject), None);
+        let filter = filter.map_err(StandaloneError::Invalid)?;
+        overrides.extend(item.env_override.iter().map(|it| EnvOverride {
+            filter: filter.clone(),
+            variable: it.variable.clone(),
+            expires: it.lasts.and_then(|lasts| now.checked_add(lasts)),
+        }));
+    }
+    Ok(overrides)
 }
 
 fn choose_runtime<'a>(
@@ -384,4 +431,29 @@ fn choose_runtime<'a>(
             .map(|it| it.runtime_type.to_string())
             .collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn what_the_file_sets_for_a_while_is_for_its_item_and_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("set.yaml");
+        let text = "items:\n- id: web\n  image: {layout: x}\n  envOverride:\n    LEVEL: {value: debug, for: 10m}\n    \
+                    MODE: {value: slow}\n- id: other\n  image: {layout: x}\n";
+        fs::write(&file, text).unwrap();
+        let desired = Desired::load(&file).unwrap();
+        let now = UNIX_EPOCH + Duration::from_secs(1000);
+        let set = overrides(&desired, now).unwrap();
+        let all = idents(&desired);
+        for it in &set {
+            assert!(it.filter.matches(&all[0]) && !it.filter.matches(&all[1]));
+        }
+        let ends: Vec<_> = set.iter().map(|it| it.expires).collect();
+        assert_eq!(ends, [Some(now + Duration::from_secs(600)), None]);
+    }
 }

@@ -17,7 +17,7 @@ use tracing::debug;
 use self::quiet::{Look, Quiet};
 
 /// How often [`give_back_at_rest`] looks.
-const EVERY: Duration = Duration::from_secs(3);
+const EVERY: Duration = Duration::from_secs(1);
 /// How soon it looks again after work, which is over in a moment most of the time.
 const SOON: Duration = Duration::from_millis(500);
 /// Longest list of mappings that is looked at.

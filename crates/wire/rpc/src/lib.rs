@@ -82,6 +82,7 @@ mod protocol;
 pub mod server;
 pub mod session;
 pub mod slots;
+mod socket;
 mod spool;
 mod stream;
 
@@ -89,6 +90,7 @@ pub use channel::{ChannelConfig, channel};
 pub use connection::{BoxFuture, Dial, DialError, Keepalive, Target, TargetError, Transport};
 pub use listen::{ListenAddress, ListenAddressError};
 pub use protocol::Protocol;
+pub use socket::{BindSocketError, bind_socket};
 pub use spool::{Spool, SpoolError};
 pub use stream::{
     LinkStatus, Received, SendError, StreamBuilder, StreamConfig, StreamHandle, StreamIncoming,

@@ -36,9 +36,6 @@ const OBJECT_DATA: u16 = 4;
 const COUNTER: u32 = 1;
 const COUNTER_BYTES: u16 = 1;
 
-/// Somebody changes rules while they are read: how often that may happen in a row.
-const TRIES: usize = 50;
-
 /// Whether the kernel has nftables.
 pub(super) fn probe() -> io::Result<()> {
     let mut kernel = Connection::open(Some(NETFILTER))?;
@@ -49,20 +46,12 @@ fn header() -> Vec<u8> {
     vec![FAMILY_INET, 0, 0, 0]
 }
 
-/// Lists something, again when it changed meanwhile.
-fn list(kind: u16, body: &[u8], mut each: impl FnMut(&[u8], &mut bool)) -> io::Result<()> {
+/// Lists something of the tables. `each` gets every message behind its header.
+fn list<T: Default>(kind: u16, body: &[u8], each: impl Fn(&mut T, &[u8])) -> io::Result<T> {
     let mut kernel = Connection::open(Some(NETFILTER))?;
-    for _ in 0..TRIES {
-        let mut first = true;
-        let listed = kernel.exchange(kind, netlink::DUMP, body, |message| {
-            each(message.get(FAMILY_HEADER..).unwrap_or_default(), &mut first);
-        });
-        match listed {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            other => return other,
-        }
-    }
-    Err(io::ErrorKind::Interrupted.into())
+    kernel.list(kind, body, |listed, message| {
+        each(listed, message.get(FAMILY_HEADER..).unwrap_or_default());
+    })
 }
 
 /// The elements of the maps from which the state is read: their keys and comments.
@@ -99,14 +88,9 @@ fn read_map(name: &[u8]) -> io::Result<Vec<Element>> {
     let mut body = header();
     push_attribute(&mut body, ELEMENTS_TABLE, TABLE);
     push_attribute(&mut body, ELEMENTS_SET, name);
-    let mut elements = Vec::new();
-    list(GET_ELEMENTS, &body, |message, first| {
-        if std::mem::take(first) {
-            elements.clear();
-        }
+    list(GET_ELEMENTS, &body, |elements: &mut Vec<_>, message| {
         elements.extend(read_elements(message));
-    })?;
-    Ok(elements)
+    })
 }
 
 fn read_elements(message: &[u8]) -> impl Iterator<Item = Element> {
@@ -181,17 +165,12 @@ pub(super) fn read_counters() -> io::Result<Counters> {
     let mut body = header();
     push_attribute(&mut body, OBJECT_TABLE, TABLE);
     push_attribute(&mut body, OBJECT_KIND, &COUNTER.to_be_bytes());
-    let mut counters = Counters::default();
-    list(GET_OBJECTS, &body, |message, first| {
-        if std::mem::take(first) {
-            counters = Counters::default();
-        }
+    list(GET_OBJECTS, &body, |counters: &mut Counters, message| {
         // Kernels that do not know the filter send the counters of all tables.
         if attribute(message, OBJECT_TABLE) == Some(TABLE) {
-            note_counter(&mut counters, message);
+            note_counter(counters, message);
         }
-    })?;
-    Ok(counters)
+    })
 }
 
 /// What is not named like one of Muster's counters is none.

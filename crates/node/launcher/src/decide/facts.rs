@@ -16,10 +16,12 @@ pub struct Facts {
     pub health_period: Option<Duration>,
     /// Between asking it to end and ending it; the node's own if not said.
     pub stop_timeout: Option<Duration>,
-    /// It ends when the controller is away for longer.
+    /// It ends when the node is on its own for longer.
     pub offline_ttl: Option<Duration>,
     /// Items that it depends on or connects to: their instances start before it.
     pub after: Vec<ItemId>,
+    /// Resources that it asks for and that only so many instances may have.
+    pub scarce: Vec<String>,
 }
 
 impl Facts {
@@ -35,6 +37,7 @@ impl Facts {
             stop_timeout: None,
             offline_ttl: None,
             after: Vec::new(),
+            scarce: Vec::new(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use muster_api::domain::{AosError, Digest, EnvVar, InstanceInfo, InstanceStatus};
 use muster_runtime::{RunId, RunState};
 
-use super::saved::{Rejected, Row};
+use super::saved::{Rejected, Row, Setback};
 use super::{Facts, Now, failed};
 use crate::crashes::Crashes;
 use crate::limits::Limits;
@@ -67,9 +67,12 @@ pub(super) enum Fetch {
     #[default]
     Nothing,
     /// For a free place.
-    Waiting,
+    Waiting {
+        since: Duration,
+    },
     Working {
         target: Arc<Target>,
+        /// Since when others wait for it, also while it waited itself.
         since: Duration,
     },
     Done {
@@ -98,11 +101,15 @@ pub(super) struct Instance {
     pub(super) fetch: Fetch,
     failed_fetches: Crashes,
     pub(super) have: Have,
+    /// What of the node only so many may have, and what there is of it has.
+    pub(super) holds: Vec<String>,
     crashes: Crashes,
     /// Why it is being stopped, if not because it is no longer wanted.
     after_stop: Option<AosError>,
     /// Not started before.
     pub(super) not_before: Option<Duration>,
+    /// For how long it was given up, if that is why it is not started.
+    given_up_for: Option<Duration>,
     /// What it waits for; no fault of its own.
     pub(super) not_yet: Option<AosError>,
     /// The controller's last wish for it makes no sense; the one before holds.
@@ -129,9 +136,14 @@ impl Have {
 }
 
 impl Instance {
-    /// As it was written down, with nothing running.
-    pub(super) fn from_row(row: &Row) -> Self {
+    /// As it was written down, with nothing running. A wait begins anew: nobody knows how much of it has passed.
+    pub(super) fn from_row(row: &Row, now: Now) -> Self {
+        let (wait, fault) = row.setback.given_up.clone().unzip();
         Self {
+            crashes: row.setback.crashes,
+            given_up_for: wait,
+            not_before: wait.map(|wait| now.steady + wait),
+            fault,
             goal: row.goal.clone(),
             good: row.good.clone(),
             rejected: row.rejected.clone(),
@@ -156,10 +168,6 @@ impl Instance {
 
     pub(super) fn priority(&self) -> u64 {
         self.want.as_ref().map_or(0, |want| want.info.priority)
-    }
-
-    pub(super) fn has_offline_ttl(&self) -> bool {
-        self.offline_ttl().is_some()
     }
 
     pub(super) fn offline_ttl(&self) -> Option<Duration> {
@@ -190,6 +198,7 @@ impl Instance {
                 self.crashes = Crashes::default();
                 self.failed_fetches = Crashes::default();
                 self.not_before = None;
+                self.given_up_for = None;
                 self.not_yet = None;
                 self.fault = None;
             }
@@ -208,7 +217,7 @@ impl Instance {
             && self.want.take().is_some()
         {
             self.held = Some(failed(format!(
-                "no controller for {} s, and the item may run offline for {} s only",
+                "on its own for {} s, and the item may run offline for {} s only",
                 away.as_secs(),
                 ttl.as_secs()
             )));
@@ -277,6 +286,10 @@ impl Instance {
             good: self.good.clone(),
             rejected: self.rejected.clone(),
             running: running.map(|(target, run)| (Arc::clone(target), run)),
+            setback: Setback {
+                crashes: self.crashes,
+                given_up: self.given_up_for.zip(self.fault.clone()),
+            },
         }
     }
 
@@ -295,7 +308,9 @@ impl Instance {
             _ => None,
         };
         let fetch = match &self.fetch {
-            Fetch::Working { since, .. } => Some(*since + limits.order_patience),
+            Fetch::Waiting { since } | Fetch::Working { since, .. } => {
+                Some(*since + limits.order_patience)
+            }
             Fetch::Failed { retry, .. } => Some(*retry),
             _ => None,
         };

@@ -78,13 +78,14 @@ fn climber<'a>(
                 }
                 !collides(ident, instance, all)
             }
-            Fetch::Working { since, .. } => {
+            // Whoever waits for a free place is no less needed than who has one.
+            Fetch::Waiting { since } | Fetch::Working { since, .. } => {
                 if now.steady.saturating_sub(*since) >= limits.order_patience {
                     return None;
                 }
                 false
             }
-            Fetch::Nothing | Fetch::Waiting | Fetch::Failed { .. } => return None,
+            Fetch::Nothing | Fetch::Failed { .. } => return None,
         },
     };
     let after = match &instance.fetch {
@@ -108,11 +109,17 @@ fn collides(
     let Some(want) = &instance.want else {
         return false;
     };
+    let scarce = match &instance.fetch {
+        Fetch::Done { facts, .. } => facts.scarce.as_slice(),
+        _ => &[],
+    };
+    let needs = |name: &String| scarce.contains(name);
     all.iter()
         .filter(|(other, _)| *other != ident)
         .any(|(_, other)| {
             other.have.target().is_some_and(|(target, _)| {
-                other.want.as_ref() != Some(target) && target.shares_with(want)
+                let is_going = other.want.as_ref() != Some(target);
+                is_going && (target.shares_with(want) || other.holds.iter().any(needs))
             })
         })
 }

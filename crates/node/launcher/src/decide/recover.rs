@@ -8,31 +8,41 @@ use muster_api::domain::InstanceIdent;
 use muster_runtime::{Adopted, RunId};
 
 use super::instance::{Have, Instance};
-use super::{Controller, Decider, Event, Now, Saved, Step};
+use super::offline::Offline;
+use super::{Decider, Event, Facts, Now, Saved, Step};
 use crate::limits::Limits;
+use crate::takeover::remembers_nothing;
 
 impl Decider {
-    /// One that goes on where another ended; it says when that has settled. `adopted` is what the runtimes found of the instances in `saved`.
-    pub fn recover(limits: Limits, saved: Saved, adopted: Vec<Adopted>, now: Now) -> (Self, Step) {
-        let mut found: BTreeMap<InstanceIdent, Adopted> = adopted
+    /// One that goes on where another ended; it says when that has settled. `adopted` is what the runtimes found of the
+    /// instances in `saved`, with what their items say, as far as that is known.
+    pub fn recover(
+        limits: Limits,
+        saved: Saved,
+        adopted: Vec<(Adopted, Option<Facts>)>,
+        now: Now,
+    ) -> (Self, Step) {
+        let mut found: BTreeMap<InstanceIdent, (Adopted, Option<Facts>)> = adopted
             .into_iter()
-            .map(|it| (it.instance.clone(), it))
+            .map(|it| (it.0.instance.clone(), it))
             .collect();
         let mut decider = Self::new(limits, now);
+        if !remembers_nothing(&saved) {
+            // Whoever keeps images may have missed what was said last.
+            decider.kept = None;
+        }
         decider.overrides = saved.overrides;
         decider.next_run = saved.next_run;
         decider.unsettled = true;
-        decider.controller = Controller::Away {
-            before: saved.offline,
-            since: now.steady,
-        };
+        decider.offline = Offline::new(saved.offline, saved.knows_cloud, now);
         for (ident, row) in saved.rows {
-            let mut instance = Instance::from_row(&row);
+            let mut instance = Instance::from_row(&row, now);
             if let Some((target, run)) = &row.running {
                 instance.last = Some(Arc::new(target.info.clone()));
                 match found.remove(&ident) {
-                    Some(adopted) => {
-                        instance.adopt_unknown(Arc::clone(target), adopted.run, now);
+                    Some((adopted, facts)) => {
+                        let facts = facts.unwrap_or_else(Facts::unknown);
+                        instance.adopt_up(Arc::clone(target), adopted.run, facts, now);
                         if adopted.run == *run {
                             instance.told(*run, adopted.state, &decider.limits, now);
                         } else {

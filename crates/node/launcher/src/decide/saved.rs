@@ -6,6 +6,7 @@ use std::time::Duration;
 use muster_api::domain::{AosError, InstanceIdent, InstanceInfo};
 use muster_runtime::RunId;
 
+pub use crate::crashes::Crashes;
 use crate::target::{EnvOverride, Target};
 
 /// A version that failed while another was known to work.
@@ -28,6 +29,17 @@ pub struct Row {
     pub rejected: Option<Rejected>,
     /// What was started and not yet stopped, under which number.
     pub running: Option<(Arc<Target>, RunId)>,
+    /// What it has failed with so far.
+    pub setback: Setback,
+}
+
+/// How an instance has failed since it was last healthy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Setback {
+    /// How often.
+    pub crashes: Crashes,
+    /// It was given up for so long, and for this reason.
+    pub given_up: Option<(Duration, AosError)>,
 }
 
 /// Something to write down.
@@ -39,8 +51,10 @@ pub enum Change {
     Remove(InstanceIdent),
     /// These overrides hold.
     Overrides(Vec<EnvOverride>),
-    /// The controller has been away for so long.
+    /// The node has been on its own for so long.
     Offline(Duration),
+    /// A controller of this node has told of a cloud.
+    KnowsCloud,
     /// The next start, of whichever instance, gets this number.
     NextRun(RunId),
 }
@@ -52,8 +66,10 @@ pub struct Saved {
     pub rows: Vec<(InstanceIdent, Row)>,
     /// The overrides.
     pub overrides: Vec<EnvOverride>,
-    /// How long the controller had been away.
+    /// How long the node had been on its own.
     pub offline: Duration,
+    /// Whether a controller of this node ever told of a cloud.
+    pub knows_cloud: bool,
     /// The number of the next start.
     pub next_run: RunId,
 }

@@ -1,6 +1,9 @@
 //! Single decisions, one by one. The laws that hold for all of them together are in [`laws`].
 
 mod laws;
+mod offline;
+mod setbacks;
+mod turns;
 mod world;
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -136,9 +139,9 @@ fn a_controller_that_is_back_lets_failed_downloads_begin_at_once() {
     world.fail_next = true;
     world.run_actions();
     assert!(world.running.is_empty());
-    world.event(Event::Controller { connected: false });
+    world.event(Event::Reach(Reach::Nobody));
     assert!(world.actions.is_empty(), "it waits");
-    world.event(Event::Controller { connected: true });
+    world.event(Event::Reach(Reach::Controller));
     world.run_actions();
     assert_eq!(world.running_versions(), ["item1 1.0.0"]);
 }
@@ -328,32 +331,6 @@ fn who_shares_storage_waits_until_the_other_is_gone() {
     assert!(world.pending_starts().is_empty());
     world.run_actions();
     assert_eq!(world.running_versions(), ["item2 1.0.0"]);
-}
-
-#[test]
-fn an_item_may_limit_its_time_without_a_controller() {
-    let mut world = World::new();
-    world.offline_ttl = Some(Duration::from_secs(300));
-    world.event(Event::Update(vec![info(1, 1)].into()));
-    world.run_actions();
-    world.event(Event::Controller { connected: false });
-    world.pass(Duration::from_secs(200));
-    world.run_actions();
-    // A restart does not begin to count anew, but for what was not written down yet.
-    world.die();
-    world.run_actions();
-    assert_eq!(world.running.len(), 1);
-    for _ in 0..3 {
-        world.pass(Duration::from_secs(61));
-        world.run_actions();
-    }
-    assert!(world.running.is_empty());
-    let status = world.last_status(&info(1, 1).instance);
-    assert_eq!(status.state, InstanceState::Inactive);
-    assert!(status.error.is_some());
-    world.event(Event::Controller { connected: true });
-    world.run_actions();
-    assert_eq!(world.running.len(), 1);
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub struct Resident {
     pub run: RunId,
     /// Its unit, as the journal calls it.
     pub unit: Option<String>,
+    /// What of its sandbox could not be had, one sentence each.
+    pub lacks: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +44,14 @@ impl Directory {
     pub fn by_unit(&self, unit: &str) -> Option<Arc<Resident>> {
         let shelf = self.shelf.read().unwrap_or_else(PoisonError::into_inner);
         shelf.by_unit.get(unit).cloned()
+    }
+
+    /// What of its sandbox an instance that runs could not have.
+    #[must_use]
+    pub fn lacks(&self, instance: &InstanceIdent) -> Vec<String> {
+        let shelf = self.shelf.read().unwrap_or_else(PoisonError::into_inner);
+        let resident = shelf.here.get(instance);
+        resident.map_or_else(Vec::new, |it| it.lacks.clone())
     }
 
     /// Who runs and is meant, in order.

@@ -27,6 +27,7 @@ fn start(observed: &Observed, item: u64, run: u64) {
         cgroup: None,
         instance_cgroup: None,
         written: None,
+        lacks: Vec::new(),
     };
     observed.started(RunningInstance {
         info: &info,
@@ -90,4 +91,27 @@ fn units_are_known_while_they_run_and_a_while_longer_and_no_more_than_that() {
     let second = ItemId::new("item2").unwrap();
     let second = InstanceFilter::new(Some(second), None, None).unwrap();
     assert_eq!(directory.running(&second), [running]);
+}
+
+#[test]
+fn what_a_sandbox_lacks_is_known_while_it_runs() {
+    let observed = Observed::new(Vec::new());
+    let info = info(1, 1);
+    let place = RunPlace {
+        unit: "unit-1-1.service".into(),
+        cgroup: None,
+        instance_cgroup: None,
+        written: None,
+        lacks: vec!["PrivateNetwork: not permitted".into()],
+    };
+    observed.started(RunningInstance {
+        info: &info,
+        run: RunId(1),
+        image: None,
+        place: Some(&place),
+    });
+    let directory = observed.directory();
+    assert_eq!(directory.lacks(&info.instance), place.lacks);
+    observed.ended(&info.instance);
+    assert!(directory.lacks(&info.instance).is_empty());
 }

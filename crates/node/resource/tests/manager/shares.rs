@@ -192,6 +192,15 @@ async fn requests_are_answered_also_when_the_task_is_gone() {
     node.manager.keep_only(BTreeSet::new()).await;
 }
 
+#[tokio::test]
+async fn what_only_so_many_may_have_is_known_by_name() {
+    let rig = Rig::new();
+    rig.describe(r#"[{"name": "camera", "sharedCount": 1}, {"name": "free"}]"#);
+    let node = rig.start().await;
+    let scarce = node.manager.scarce(&item(&["free", "camera", "unknown"]));
+    assert_eq!(scarce, ["camera"]);
+}
+
 #[test]
 fn every_released_version_can_be_upgraded() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");

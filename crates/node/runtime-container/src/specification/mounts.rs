@@ -21,7 +21,7 @@ pub(super) fn mounts(
     host: &HostFacts,
     folder: &Path,
 ) -> Result<Vec<Mount>, SpecificationError> {
-    let mut mounts = kernel(instance);
+    let mut mounts = kernel(instance, host);
     mounts.push(tmp(instance));
     for (file, _) in etc::files(instance) {
         let shown = Path::new("/etc").join(file);
@@ -31,16 +31,20 @@ pub(super) fn mounts(
             &["ro", "nosuid", "nodev", "noexec"],
         )?);
     }
+    let read_only = [read_only(host), &["nosuid", "nodev"]].concat();
     for path in &host.binds {
-        mounts.push(bind(path, path, &["ro", "nosuid", "nodev"])?);
+        mounts.push(bind(path, path, &read_only)?);
     }
     for (source, target, is_read_only) in instance
         .resources
         .iter()
         .flat_map(|resource| &resource.mounts)
     {
-        let access = if *is_read_only { "ro" } else { "rw" };
-        mounts.push(bind(source, target, &[access, "nosuid", "nodev"])?);
+        let options: &[&str] = match is_read_only {
+            true => &read_only,
+            false => &["rw", "nosuid", "nodev"],
+        };
+        mounts.push(bind(source, target, options)?);
     }
     if let Some(state) = &instance.state_file {
         mounts.push(bind(
@@ -59,8 +63,17 @@ pub(super) fn mounts(
     Ok(mounts)
 }
 
+/// Options of something that is shown but not to be written to, whatever is mounted within it: `ro` alone leaves that writable.
+fn read_only(host: &HostFacts) -> &'static [&'static str] {
+    match host.has_mount_setattr {
+        true => &["ro", "rro"],
+        // The OCI runtime would fail at what the kernel does not know.
+        false => &["ro"],
+    }
+}
+
 /// What the kernel shows, and what programs expect in `/dev`.
-fn kernel(instance: &InstanceSpec) -> Vec<Mount> {
+fn kernel(instance: &InstanceSpec, host: &HostFacts) -> Vec<Mount> {
     let shm = format!("size={SHM_SIZE}");
     let mut pts = vec![
         "nosuid",
@@ -75,12 +88,10 @@ fn kernel(instance: &InstanceSpec) -> Vec<Mount> {
         pts.push("gid=5");
     }
     let sys = if has_own_users && instance.network.is_some() {
-        // sysfs belongs to the network namespace's owner, who is not in the instance's user namespace.
-        bind_mount(
-            "/sys",
-            "/sys",
-            &["rbind", "nosuid", "noexec", "nodev", "ro"],
-        )
+        // sysfs belongs to the network namespace's owner, who is not in the instance's user namespace. What the host has
+        // mounted within comes along: in a user namespace the kernel takes nothing off that it hides.
+        let options = [&["rbind", "nosuid", "noexec", "nodev"], read_only(host)].concat();
+        bind_mount("/sys", "/sys", &options)
     } else {
         mount(
             "sysfs",

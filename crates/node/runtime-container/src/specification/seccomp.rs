@@ -30,6 +30,12 @@ const PERSONALITIES: [u64; 4] = [0x0, 0x8, 0x2_0000, 0xffff_ffff];
 /// Families of sockets: unix, IPv4, IPv6, netlink (its messages need privileges of their own), packet (needs a capability).
 const SOCKET_FAMILIES: [u64; 5] = [1, 2, 10, 16, 17];
 
+/// `socketcall` is how older 32-bit x86 programs do all of the above. Its first argument says which; the others are in memory that
+/// no filter sees. So those that make sockets (1 `socket`, 8 `socketpair`) are not allowed through it: the family could be any.
+/// Programs that use the calls of their own, which Linux has had since 4.3, are not affected.
+const SOCKET_CALLS: [u64; 6] = [2, 3, 4, 5, 6, 7];
+const LAST_MAKING_SOCKET_CALL: u64 = 8;
+
 /// Grouped by what they are about. Names that a machine's architecture does not have are ignored.
 const ALLOWED: &[&[&str]] = &[
     // Files by descriptor.
@@ -399,8 +405,6 @@ const ALLOWED: &[&[&str]] = &[
         "sendto",
         "setsockopt",
         "shutdown",
-        "socketcall",
-        "socketpair",
     ],
     // Between processes of its own namespace.
     &[
@@ -510,8 +514,16 @@ pub(super) fn profile(capabilities: &[String]) -> LinuxSeccomp {
         rules.push(allow(&["personality"], &[equals(0, personality)]));
     }
     for family in SOCKET_FAMILIES {
-        rules.push(allow(&["socket"], &[equals(0, family)]));
+        rules.push(allow(&["socket", "socketpair"], &[equals(0, family)]));
     }
+    for call in SOCKET_CALLS {
+        rules.push(allow(&["socketcall"], &[equals(0, call)]));
+    }
+    let later = LinuxSeccompArgBuilder::default()
+        .index(0_usize)
+        .value(LAST_MAKING_SOCKET_CALL)
+        .op(LinuxSeccompOperator::ScmpCmpGt);
+    rules.push(allow(&["socketcall"], &[built(later.build())]));
     for (capability, names) in WITH_CAPABILITY {
         if has(capability) {
             rules.push(allow(names, &[]));

@@ -373,11 +373,13 @@ fn devices_are_made_and_allowed_and_no_others() {
         major: 81,
         minor: 3,
         mode: 0o660,
+        uid: 0,
+        gid: 44,
     }];
     let document = document(&instance(), &host).unwrap();
     assert_eq!(
         document["linux"]["devices"],
-        json!([{"path": "/dev/cam", "type": "c", "major": 81, "minor": 3, "fileMode": 0o660, "uid": 0, "gid": 0}])
+        json!([{"path": "/dev/cam", "type": "c", "major": 81, "minor": 3, "fileMode": 0o660, "uid": 0, "gid": 44}])
     );
     let rules = document["linux"]["resources"]["devices"]
         .as_array()
@@ -510,6 +512,68 @@ fn a_user_namespace_shifts_everybody_but_the_instance() {
 }
 
 #[test]
+fn a_user_namespace_leaves_groups_of_resources_their_numbers() {
+    let mut spec = instance();
+    spec.item_config.sandbox.user_namespace = true;
+    spec.resources = vec![ResourceGrant {
+        name: "camera".into(),
+        groups: vec!["video".into(), "root".into()],
+        ..ResourceGrant::default()
+    }];
+    let host = HostFacts {
+        first_mapped_id: Some(100_000),
+        groups: [("video".to_owned(), 44), ("root".to_owned(), 0)].into(),
+        ..host()
+    };
+    assert_eq!(
+        document(&spec, &host).unwrap()["linux"]["gidMappings"],
+        json!([
+            {"containerID": 0, "hostID": 100_000, "size": 44},
+            {"containerID": 44, "hostID": 44, "size": 1},
+            {"containerID": 45, "hostID": 100_045, "size": 4957},
+            {"containerID": 5002, "hostID": 5002, "size": 1},
+            {"containerID": 5003, "hostID": 105_003, "size": 60_533},
+        ])
+    );
+}
+
+#[test]
+fn what_is_read_only_is_so_with_all_that_is_mounted_within() {
+    let mut spec = instance();
+    spec.item_config.sandbox.user_namespace = true;
+    spec.network = Some(NetworkAttachment {
+        namespace: "/run/netns/x".into(),
+        address: "10.0.0.2".parse().unwrap(),
+        hostname: "web".into(),
+        hosts: Vec::new(),
+        name_servers: Vec::new(),
+    });
+    spec.resources = vec![ResourceGrant {
+        mounts: vec![("/host/a".into(), "/a".into(), true)],
+        ..ResourceGrant::default()
+    }];
+    for has_mount_setattr in [true, false] {
+        let host = HostFacts {
+            first_mapped_id: Some(100_000),
+            has_mount_setattr,
+            binds: vec!["/opt/shared".into()],
+            ..host()
+        };
+        let document = document(&spec, &host).unwrap();
+        for target in ["/sys", "/a", "/opt/shared"] {
+            let options = &mount_at(&document, target).unwrap()["options"];
+            let options = options.as_array().unwrap();
+            assert!(options.contains(&json!("ro")), "{target}: {options:?}");
+            assert_eq!(
+                options.contains(&json!("rro")),
+                has_mount_setattr,
+                "{target}: {options:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_writable_root_is_asked_for() {
     assert_eq!(
         made(|spec| spec.item_config.sandbox.writable_rootfs = true)["root"]["readonly"],
@@ -550,6 +614,44 @@ fn system_calls_are_allowed_by_name_and_opened_by_capability() {
     }
     let open = LinuxSeccompNames::of(&["CAP_SYS_PTRACE".to_owned()]);
     assert!(names(&open, "ptrace") && !names(&open, "mount"));
+}
+
+/// Whether the closed profile lets a call with this first argument through.
+fn lets_through(call: &str, first: u64) -> bool {
+    let profile = serde_json::to_value(seccomp::profile(&[])).unwrap();
+    let rules = profile["syscalls"].as_array().unwrap().clone();
+    rules.iter().any(|rule| {
+        if !rule["names"].as_array().unwrap().contains(&json!(call)) {
+            return false;
+        }
+        let arguments = rule.get("args").and_then(Value::as_array);
+        let fits = arguments.into_iter().flatten().all(|argument| {
+            assert_eq!(argument["index"], 0);
+            let value = argument["value"].as_u64().unwrap();
+            match argument["op"].as_str().unwrap() {
+                "SCMP_CMP_EQ" => first == value,
+                "SCMP_CMP_GT" => first > value,
+                other => panic!("{other}"),
+            }
+        });
+        fits && rule["action"] == "SCMP_ACT_ALLOW"
+    })
+}
+
+#[test]
+fn no_way_of_making_a_socket_goes_round_the_families() {
+    let (inet, vsock) = (2, 40);
+    for call in ["socket", "socketpair"] {
+        assert!(
+            lets_through(call, inet) && !lets_through(call, vsock),
+            "{call}"
+        );
+    }
+    // Which family `socketcall` means is in memory: all of its calls but those that make sockets go through.
+    let refused: Vec<u64> = (0..=20)
+        .filter(|call| !lets_through("socketcall", *call))
+        .collect();
+    assert_eq!(refused, [0, 1, 8]);
 }
 
 /// Names that a profile allows.

@@ -139,3 +139,53 @@ fn what_is_asked_for_and_granted_is_given() {
     rig.ok(&["stop", "a", "0"]);
     rig.assert_nothing_left();
 }
+
+#[test]
+fn a_device_is_opened_by_the_group_that_owns_it_and_by_nobody_else() {
+    muster_lab::require!(Root, Cgroup2, Tool("runc"), File("/bin/busybox"));
+    let rig = Rig::boot();
+    rig.storage();
+    // A camera as hosts have it, with the numbers of a device that every machine has.
+    let camera = "mknod /run/camera c 1 3 && chown root:video /run/camera && chmod 660 /run/camera";
+    let made = rig.run(["sh", "-c", camera]).unwrap();
+    assert!(made.status.success(), "{}", made.stderr);
+    let script = |name: &str| {
+        format!(
+            "(echo x >/dev/camera) 2>/dev/null && echo opened >/storage/{name} || echo refused >/storage/{name}; exec sleep 1000"
+        )
+    };
+    let device = r#""storage": "/run/storage", "devices": [["/run/camera", "/dev/camera"]]"#;
+    let options = format!(r#"{{{device}, "groups": ["video"]}}"#);
+    rig.ok(&["start", "member", "1", &script("member"), &options]);
+    let options = format!("{{{device}}}");
+    rig.ok(&["start", "stranger", "1", &script("stranger"), &options]);
+    assert_eq!(rig.line("/run/storage/member"), "opened");
+    assert_eq!(rig.line("/run/storage/stranger"), "refused");
+    rig.ok(&["stop", "member", "0"]);
+    rig.ok(&["stop", "stranger", "0"]);
+    rig.assert_nothing_left();
+}
+
+#[test]
+fn a_folder_that_is_shown_read_only_is_so_with_what_is_mounted_within() {
+    muster_lab::require!(Root, Cgroup2, Tool("runc"), File("/bin/busybox"));
+    let rig = Rig::boot();
+    rig.storage();
+    let folder = "mkdir -p /run/shared/inner && mount -t tmpfs inner /run/shared/inner \
+        && chmod 777 /run/shared /run/shared/inner";
+    let made = rig.run(["sh", "-c", folder]).unwrap();
+    assert!(made.status.success(), "{}", made.stderr);
+    let script = r#"
+        seen=
+        for file in /shared/file /shared/inner/file /open/inner/file; do
+            touch $file 2>/dev/null && seen="$seen $file"
+        done
+        echo "written:$seen" >/storage/seen
+        exec sleep 1000"#;
+    let options = r#"{"storage": "/run/storage",
+        "mounts": [["/run/shared", "/shared", true], ["/run/shared", "/open", false]]}"#;
+    rig.ok(&["start", "a", "1", script, options]);
+    assert_eq!(rig.line("/run/storage/seen"), "written: /open/inner/file");
+    rig.ok(&["stop", "a", "0"]);
+    rig.assert_nothing_left();
+}

@@ -1,4 +1,8 @@
 //! The instance's cgroup: made, limited and entered by its own process, while it still may.
+//!
+//! The tree of `muster-cgroup` is a manager's: it owns the groups of all others, settles in a scope of its own, and knows what it
+//! made of cgroup v1 again by marks that only root can set. Here a process moves itself below a group that any init system has
+//! delegated, with or without root, and three limits are all there is.
 
 use std::fs;
 use std::io;
@@ -9,7 +13,7 @@ use muster_bundle::cgroup::{CgroupLayout, UnitGroup};
 use super::Dropped;
 use crate::plan::{CPU_PERIOD, Limits};
 
-pub(super) fn set(group: &UnitGroup, limits: &Limits, dropped: &mut Dropped) {
+pub(super) fn set(group: &UnitGroup, limits: &Limits, dropped: &Dropped) {
     if *limits == Limits::default() {
         return;
     }
@@ -48,8 +52,8 @@ fn enter_unified(group: &UnitGroup) -> io::Result<()> {
     Ok(())
 }
 
-fn set_unified(folder: &Path, limits: &Limits, dropped: &mut Dropped) {
-    let mut write = |part: &str, file: &str, value: String| {
+fn set_unified(folder: &Path, limits: &Limits, dropped: &Dropped) {
+    let write = |part: &str, file: &str, value: String| {
         dropped.unless(part, fs::write(folder.join(file), value));
     };
     if let Some(memory) = limits.memory {

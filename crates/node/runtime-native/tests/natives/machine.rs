@@ -24,6 +24,13 @@ fn image() -> TempDir {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
     fs::create_dir_all(folder.path().join("usr/share/app")).expect("a folder");
     fs::write(folder.path().join("usr/share/app/data"), "from the image\n").expect("a file");
+    let programs = folder.path().join("app");
+    fs::create_dir(&programs).expect("a folder");
+    for (name, mode) in [("attempts", 0o755), ("raised", 0o4755)] {
+        let program = programs.join(name);
+        fs::copy(muster_fault::test_program("native-attempts"), &program).expect("a program");
+        fs::set_permissions(&program, fs::Permissions::from_mode(mode)).expect("a mode");
+    }
     folder
 }
 
@@ -78,6 +85,15 @@ impl Rig {
             output.stderr
         );
         output.stdout
+    }
+
+    /// What is mounted in the machine, where everybody sees it.
+    #[track_caller]
+    fn mounted(&self) -> String {
+        let mounts = self.machine.run(["cat", "/proc/1/mountinfo"]);
+        let mounts = mounts.expect("the machine's mounts");
+        assert!(mounts.status.success(), "{}", mounts.stderr);
+        mounts.stdout
     }
 
     #[track_caller]
@@ -140,7 +156,7 @@ fn a_program_sees_its_image_beside_the_host_and_nothing_else() {
     let dropped = rig.machine.run([
         "sh",
         "-c",
-        "cat /run/muster/native/*/dropped; grep muster/native /proc/self/mounts",
+        "cat /run/muster/native/*/report; grep muster/native /proc/self/mounts",
     ]);
     assert_eq!(dropped.unwrap().stdout, "");
     rig.ok(&["stop", "a", "0"]);
@@ -198,4 +214,30 @@ fn ends_failures_and_adoption_are_as_everywhere() {
         refused.stderr
     );
     assert_eq!(rig.ok(&["leftovers"]), "");
+}
+
+#[test]
+fn what_leads_out_of_a_sandbox_is_refused_to_anybody() {
+    muster_lab::require!(Root, Cgroup2);
+    let rig = Rig::boot();
+    let before = rig.mounted();
+    let script = "/app/attempts >/storage/tried 2>&1; echo end >>/storage/tried; exec sleep 1000";
+    // Root within is nobody special: only what is read-only, and not merely another's, keeps it from writing.
+    for uid in [5001, 0] {
+        let options = format!(r#"{{"storage": "/run/storage", "uid": {uid}}}"#);
+        rig.ok(&["start", "a", "1", script, &options]);
+        let tried = rig.written("/run/storage/tried", "end\n");
+        let expected = format!(
+            "mount: 1\nptrace: 1\nraw socket: 1\npacket socket: 1\nkeyctl: 1\nunshare: 1\nclone: 1\nbpf: 1\n\
+             io_uring: 1\nreboot: 1\ndevice: 1\nwrite /usr: 30\nwrite /etc: 30\nwrite /app: 30\nwrite /dev: 30\n\
+             write /tmp: 0\n{uid} raised: {uid}\nend\n"
+        );
+        assert_eq!(tried, expected);
+        assert_eq!(rig.mounted(), before, "nothing of it is mounted outside");
+        rig.ok(&["stop", "a", "0"]);
+        assert_eq!(rig.ok(&["leftovers"]), "");
+        let cleared = rig.machine.run(["rm", "/run/storage/tried"]);
+        assert!(cleared.expect("a file").status.success());
+    }
+    assert_eq!(rig.mounted(), before, "nothing is left mounted");
 }

@@ -15,7 +15,8 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RawNetwork {
-    /// `on`, `off`, or `auto`: on where plugins and a packet filter are found.
+    /// `on`, `off`, or `auto`: on where plugins and a packet filter are found. `host`: instances use the machine's own network,
+    /// whichever the Unit has for them; every runtime must say `hostNetwork`.
     pub mode: String,
     /// Folders of CNI plugins, instead of the usual ones.
     pub plugin_dirs: Vec<PathBuf>,
@@ -70,6 +71,8 @@ pub enum NetworkMode {
     On,
     /// It does not.
     Off,
+    /// Instances use the machine's own.
+    Host,
 }
 
 /// The networks of instances.
@@ -128,8 +131,9 @@ impl RawNetwork {
             "" | "auto" => Some(NetworkMode::Auto),
             "on" => Some(NetworkMode::On),
             "off" => Some(NetworkMode::Off),
+            "host" => Some(NetworkMode::Host),
             _ => {
-                problems.report("mode", "must be auto, on or off");
+                problems.report("mode", "must be auto, on, off or host");
                 None
             }
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use muster_api::domain::{InstanceIdent, InstanceState, InstanceStatus};
-use muster_launcher::{Report, Reports};
+use muster_launcher::{Directory, Report, Reports};
 use muster_rpc::{SendError, StreamHandle};
 
 use super::protocol::{self, SmProtocol};
@@ -42,12 +42,17 @@ impl Board {
 }
 
 /// Passes on what the launcher says. A report that finds no stream is not lost: the next stream begins with all of it.
-pub(super) async fn run(board: Arc<Board>, reports: Reports, stream: StreamHandle<SmProtocol>) {
+pub(super) async fn run(
+    board: Arc<Board>,
+    directory: Directory,
+    reports: Reports,
+    stream: StreamHandle<SmProtocol>,
+) {
     while let Some(report) = reports.next().await {
         board.note(&report);
         let message = match report {
-            Report::Changed(changed) => protocol::changed(changed),
-            Report::Settled(all) => protocol::all(all),
+            Report::Changed(changed) => protocol::changed(changed, &directory),
+            Report::Settled(all) => protocol::all(all, &directory),
         };
         match stream.send(&message).await {
             Ok(()) => {}

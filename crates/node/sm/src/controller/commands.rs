@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use muster_api::domain::{AosCode, AosError, ConnectionState, InstanceIdent, InstanceInfo};
 use muster_api::servicemanager::v5 as wire;
-use muster_launcher::{DesiredSet, Refused};
+use muster_launcher::{DesiredSet, Reach, Refused};
 use muster_rpc::link::Epoch;
 use muster_rpc::{LinkStatus, Received, StreamHandle, StreamIncoming};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -26,10 +26,23 @@ pub(super) struct Commands {
     services: Services,
     stream: StreamHandle<SmProtocol>,
     cloud: watch::Sender<ConnectionState>,
+    /// The stream that said last how the cloud is.
+    cloud_of: Option<Epoch>,
+    /// What the launcher was last told.
+    reach: Reach,
     log_turns: Arc<Semaphore>,
     /// End with the stream that asked for them.
     logs: JoinSet<()>,
     logs_of: Option<Epoch>,
+}
+
+/// Whom the node reaches, by its stream and what the controller said of its cloud.
+fn reach(connected: bool, cloud: ConnectionState) -> Reach {
+    match (connected, cloud) {
+        (false, _) => Reach::Nobody,
+        (true, ConnectionState::Connected) => Reach::Cloud,
+        (true, ConnectionState::Disconnected) => Reach::Controller,
+    }
 }
 
 impl Commands {
@@ -42,6 +55,8 @@ impl Commands {
             services,
             stream,
             cloud,
+            cloud_of: None,
+            reach: Reach::Nobody,
             log_turns: Arc::new(Semaphore::new(LOG_REQUESTS)),
             logs: JoinSet::new(),
             logs_of: None,
@@ -57,44 +72,66 @@ impl Commands {
                     None => return,
                 },
                 changed = link.changed() => {
-                    let connected = *link.borrow_and_update() == LinkStatus::Connected;
                     if changed.is_err() {
                         return;
                     }
-                    if !connected {
+                    if *link.borrow_and_update() != LinkStatus::Connected {
                         self.logs.abort_all();
-                        self.cloud_is(ConnectionState::Disconnected).await;
+                        self.cloud_is(ConnectionState::Disconnected);
                     }
+                    self.tell_reach().await;
                 }
                 Some(_) = self.logs.join_next() => {}
             }
         }
     }
 
-    async fn cloud_is(&self, state: ConnectionState) {
+    fn cloud_is(&self, state: ConnectionState) {
         let changed = self
             .cloud
             .send_if_modified(|old| std::mem::replace(old, state) != state);
         if changed {
             let connected = state == ConnectionState::Connected;
             tracing::info!(connected, "the connection to the cloud changed");
-            // The launcher ends with the daemon, and the link with it.
-            let _ = self.services.launcher.controller(connected).await;
         }
+    }
+
+    /// The launcher hears whom the node reaches from here alone, and nothing but news.
+    async fn tell_reach(&mut self) {
+        let connected = *self.stream.status().borrow() == LinkStatus::Connected;
+        let reach = reach(connected, *self.cloud.borrow());
+        if reach != self.reach {
+            self.reach = reach;
+            // The launcher ends with the daemon, and the link with it.
+            let _ = self.services.launcher.reaches(reach).await;
+        }
+    }
+
+    async fn hear_of_cloud(&mut self, stream: Epoch, status: wire::ConnectionStatus) {
+        match ConnectionState::try_from(status.cloud_status) {
+            Ok(state) => {
+                self.cloud_of = Some(stream);
+                self.cloud_is(state);
+            }
+            Err(error) => tracing::warn!(%error, "the controller sent no connection state"),
+        }
+        self.tell_reach().await;
     }
 
     async fn carry_out(&mut self, received: Received<wire::SmIncomingMessages>) {
         let stream = received.stream;
+        if self.cloud_of.is_some_and(|of| of != stream) {
+            // Streams may change faster than their changes are seen: what the last one said is over.
+            self.cloud_of = None;
+            self.cloud_is(ConnectionState::Disconnected);
+        }
         let Some(command) = received.message.sm_incoming_message else {
             tracing::warn!("the controller sent a command that this version does not know");
             return;
         };
         match command {
             In::UpdateInstances(update) => self.update(update).await,
-            In::ConnectionStatus(status) => match ConnectionState::try_from(status.cloud_status) {
-                Ok(state) => self.cloud_is(state).await,
-                Err(error) => tracing::warn!(%error, "the controller sent no connection state"),
-            },
+            In::ConnectionStatus(status) => self.hear_of_cloud(stream, status).await,
             In::UpdateNetworks(networks) => self.services.networks.update(networks).await,
             In::GetNodeConfigStatus(_) => {
                 let status = self.services.node_config.status().await;

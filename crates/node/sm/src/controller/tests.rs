@@ -1,5 +1,8 @@
 //! The link against a controller of the generated server code.
 
+mod offline;
+
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::Stream;
@@ -8,10 +11,11 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use muster_api::common::v2 as common;
 use muster_api::domain::{NodeConfigState, NodeConfigStatus, ResourceInfo};
-use muster_launcher::seams::Absent as NoPart;
+use muster_launcher::seams::{Absent as NoPart, Images};
 use muster_launcher::{Limits, Parts, SCHEMA};
-use muster_rpc::Target;
 use muster_rpc::server::{RunningServer, ServerBuilder, ServerConfig};
+use muster_rpc::{ListenAddress, Target};
+use muster_runtime::Runtime;
 use muster_store::{OnDamage, Store, StoreConfig};
 use muster_tls::{ClientOptions, ClientTls, Insecure, ServerOptions, ServerTls};
 use tempfile::TempDir;
@@ -94,21 +98,40 @@ fn receiver_stream<T: Send + 'static>(queue: mpsc::Receiver<T>) -> impl Stream<I
 
 struct Rig {
     link: ControllerLink,
+    launcher: Launcher,
+    nodes_in: mpsc::Sender<Node>,
     nodes: mpsc::Receiver<Node>,
     server: RunningServer,
     announce: watch::Sender<SmInfo>,
     _folder: TempDir,
 }
 
+async fn serve(address: SocketAddr, nodes: mpsc::Sender<Node>) -> RunningServer {
+    let tls = ServerTls::insecure(alone(), ServerOptions::default());
+    ServerBuilder::new(ServerConfig::default(), muster_api::FILE_DESCRIPTOR_SET)
+        .service(SmServiceServer::new(Controller { nodes }))
+        .start(ListenAddress(address), &tls)
+        .await
+        .unwrap()
+}
+
+fn alone() -> Insecure {
+    Insecure::because("a test of the link alone").unwrap()
+}
+
 /// A service manager without runtimes: every instance fails, which is all that the link needs.
 async fn rig() -> Rig {
+    rig_with(Vec::new(), Arc::new(NoImages)).await
+}
+
+async fn rig_with(runtimes: Vec<Arc<dyn Runtime>>, images: Arc<dyn Images>) -> Rig {
     let folder = tempfile::tempdir().unwrap();
     let config = StoreConfig::new(folder.path().join("sm.db"), "test", OnDamage::Refuse);
     let store = Store::open(&config.schema(&SCHEMA)).unwrap().store;
     let parts = Parts {
         store,
-        runtimes: Vec::new(),
-        images: Arc::new(NoImages),
+        runtimes,
+        images,
         permissions: Arc::new(NoPart),
         network: Arc::new(NoPart),
         resources: Arc::new(NoPart),
@@ -119,21 +142,15 @@ async fn rig() -> Rig {
     let (launcher, reports, task) = Launcher::start(parts, Limits::default()).await.unwrap();
     tokio::spawn(task);
     let services = Services {
-        launcher,
+        launcher: launcher.clone(),
         node_config: Arc::new(Answers),
         monitoring: Arc::new(Answers),
         logs: Arc::new(Answers),
         networks: Arc::new(Answers),
     };
     let (nodes_in, nodes) = mpsc::channel(4);
-    let why = Insecure::because("a test of the link alone").unwrap();
-    let tls = ServerTls::insecure(why.clone(), ServerOptions::default());
-    let server = ServerBuilder::new(ServerConfig::default(), muster_api::FILE_DESCRIPTOR_SET)
-        .service(SmServiceServer::new(Controller { nodes: nodes_in }))
-        .start("127.0.0.1:0".parse().unwrap(), &tls)
-        .await
-        .unwrap();
-    let client = ClientTls::insecure(&why, ClientOptions::default());
+    let server = serve("127.0.0.1:0".parse().unwrap(), nodes_in.clone()).await;
+    let client = ClientTls::insecure(&alone(), ClientOptions::default());
     let target = Target::new(client, &server.address().to_string()).unwrap();
     let info = SmInfo {
         node_id: "node-1".parse().unwrap(),
@@ -146,6 +163,8 @@ async fn rig() -> Rig {
     Rig {
         announce,
         link,
+        launcher,
+        nodes_in,
         nodes,
         server,
         _folder: folder,

@@ -61,6 +61,8 @@ pub(crate) enum NodeNetworks {
     Off {
         why: String,
     },
+    /// Instances use the machine's own.
+    Host,
 }
 
 impl NodeNetworks {
@@ -72,10 +74,14 @@ impl NodeNetworks {
         shutdown: &Shutdown,
     ) -> Result<Self, NetworkPartError> {
         let mode = config.parts.network.mode;
-        if mode == NetworkMode::Off {
-            return Ok(Self::Off {
-                why: "its configuration says so".into(),
-            });
+        match mode {
+            NetworkMode::Off => {
+                return Ok(Self::Off {
+                    why: "its configuration says so".into(),
+                });
+            }
+            NetworkMode::Host => return Ok(Self::Host),
+            NetworkMode::Auto | NetworkMode::On => {}
         }
         let settings = settings(config);
         // Asks programs, while nothing else runs yet.
@@ -106,7 +112,7 @@ impl NodeNetworks {
     pub(crate) fn traffic(&self) -> Option<Traffic> {
         match self {
             Self::On { traffic, .. } => Some(traffic.clone()),
-            Self::Off { .. } => None,
+            Self::Off { .. } | Self::Host => None,
         }
     }
 }
@@ -168,7 +174,7 @@ impl Network for NodeNetworks {
     fn keep_only(&self, instances: BTreeSet<InstanceIdent>) -> BoxFuture<'_, ()> {
         match self {
             Self::On { manager, .. } => manager.keep_only(instances),
-            Self::Off { .. } => Box::pin(async {}),
+            Self::Off { .. } | Self::Host => Box::pin(async {}),
         }
     }
 
@@ -182,6 +188,7 @@ impl Network for NodeNetworks {
                 Self::On {
                     manager, traffic, ..
                 } => (manager, traffic),
+                Self::Host => return Ok(None),
                 Self::Off { .. } if info.network.is_none() => return Ok(None),
                 Self::Off { why } => {
                     let error = format!("this node has no networks: {why}");
@@ -243,7 +250,8 @@ impl Networks for NodeNetworks {
                     let count = networks.networks.len();
                     tracing::warn!(count, why, "networks are not made: this node has none");
                 }
-                Self::Off { .. } => {}
+                // What the Unit plans for others does not concern the machine's own network.
+                Self::Off { .. } | Self::Host => {}
             }
         })
     }

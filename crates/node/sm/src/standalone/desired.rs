@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use muster_api::domain::{Digest, EnvVar, ItemId, RuntimeType, SubjectId};
-use muster_config::{ConfigError, Load, Problems, Validate};
+use muster_config::{ConfigError, Duration, Load, Problems, Validate};
 use serde::Deserialize;
 
 /// One item runs at most so often; more is a typing error.
@@ -36,6 +36,17 @@ pub struct DesiredItem {
     pub priority: u64,
     /// Variables over those of the image.
     pub env: Vec<EnvVar>,
+    /// Variables over all others, for a while from the moment that the file is read.
+    pub env_override: Vec<Override>,
+}
+
+/// A variable that is set for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Override {
+    /// What is set.
+    pub variable: EnvVar,
+    /// For how long; until the file says something else where absent.
+    pub lasts: Option<std::time::Duration>,
 }
 
 /// Where an image comes from.
@@ -90,6 +101,15 @@ struct RawItem {
     instances: Option<u64>,
     priority: u64,
     env: BTreeMap<String, String>,
+    env_override: BTreeMap<String, RawOverride>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawOverride {
+    value: String,
+    #[serde(rename = "for")]
+    lasts: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -182,6 +202,14 @@ impl RawItem {
             let variable = name.parse().and_then(|name| EnvVar::new(name, value));
             env.extend(part(variable, key, problems));
         }
+        let mut env_override = Vec::with_capacity(self.env_override.len());
+        for (name, raw) in self.env_override {
+            let key = format!("{path}.envOverride.{name}");
+            let variable = name.parse().and_then(|name| EnvVar::new(name, raw.value));
+            let lasts = raw.lasts.map(|it| it.get());
+            env_override
+                .extend(part(variable, key, problems).map(|variable| Override { variable, lasts }));
+        }
         let image = self.image.validate(path, problems);
         Some(DesiredItem {
             id: id?,
@@ -192,6 +220,7 @@ impl RawItem {
             instances,
             priority: self.priority,
             env,
+            env_override,
         })
     }
 }
@@ -269,6 +298,25 @@ mod tests {
         let path = PathBuf::from("/images/web.tar");
         assert_eq!(item.image, ImageFrom::Layout { path, name: None });
         assert_eq!(load("items: []").unwrap().items, []);
+    }
+
+    #[test]
+    fn a_variable_may_be_set_for_a_while() {
+        let text = "items:\n- id: web\n  image: {layout: x}\n  envOverride:\n    LEVEL: {value: debug, for: 10m}\n    \
+                    MODE: {value: slow}\n";
+        let desired = load(text).unwrap();
+        let set = desired.items[0].env_override.iter();
+        let set: Vec<_> = set
+            .map(|it| {
+                (
+                    it.variable.name().to_string(),
+                    it.lasts.map(|it| it.as_secs()),
+                )
+            })
+            .collect();
+        assert_eq!(set, [("LEVEL".into(), Some(600)), ("MODE".into(), None)]);
+        let wrong = "items:\n- id: web\n  image: {layout: x}\n  envOverride: {A=B: {value: c}}\n";
+        assert!(load(wrong).unwrap_err().contains("envOverride.A=B"));
     }
 
     #[test]

@@ -56,6 +56,7 @@ class Permissions(services.IAMPermissionsServiceServicer):
         return iam.RegisterInstanceResponse(secret="a secret")
 
     def UnregisterInstance(self, request, context):
+        print("unregistered", request.instance.item_id, flush=True)
         return empty_pb2.Empty()
 
 

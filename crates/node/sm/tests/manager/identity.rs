@@ -97,3 +97,49 @@ fn a_node_that_was_never_known_starts_says_what_it_waits_for_and_goes_on() {
     assert_eq!(show(&rig, "StatusText"), "");
     assert_eq!(show(&rig, "NRestarts"), "0");
 }
+
+#[test]
+fn a_node_works_under_managers_whose_certificates_name_neither_hosts_nor_roles() {
+    muster_lab::require!(
+        Root,
+        Cgroup2,
+        Tool("runc"),
+        File("/bin/busybox"),
+        File("/usr/lib/python3/dist-packages/grpc_tools")
+    );
+    let mut rig = Rig::boot_with_plain_certificates(2);
+    rig.start_iam();
+    rig.start_manager();
+    rig.wait_for_node();
+    // The second item asks for permissions, which the protected port gives.
+    let set = BTreeMap::from([("item00".to_owned(), 0), ("item01".to_owned(), 1)]);
+    rig.run_set(&set);
+    assert_eq!(rig.pids().len(), 2);
+}
+
+#[test]
+fn permissions_of_what_is_gone_are_taken_back_by_the_next_manager() {
+    muster_lab::require!(
+        Root,
+        Cgroup2,
+        Tool("runc"),
+        File("/bin/busybox"),
+        File("/usr/lib/python3/dist-packages/grpc_tools")
+    );
+    let mut rig = Rig::boot_with_certificates(2);
+    rig.start_iam();
+    rig.start_manager();
+    rig.wait_for_node();
+    // The second item has permissions, and goes while nobody can take them back.
+    let both = BTreeMap::from([("item00".to_owned(), 0), ("item01".to_owned(), 1)]);
+    rig.run_set(&both);
+    rig.kill_iam();
+    rig.run_set(&BTreeMap::from([("item00".to_owned(), 0)]));
+    assert_eq!(rig.pids().len(), 1);
+    let manager = rig.manager().expect("a manager");
+    let pid = Pid::from_raw(manager).expect("a pid");
+    kill_process(pid, Signal::KILL).expect("it can be killed");
+    rig.wait_for_another_manager(manager);
+    rig.start_iam();
+    rig.wait_until_unregistered("item01");
+}

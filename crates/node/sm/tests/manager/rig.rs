@@ -15,7 +15,7 @@ use muster_lab::machine::{Binaries, Build, Machine};
 use muster_lab::pki::{CertSpec, Pki};
 use muster_lab::program::{Process, Stream};
 use muster_lab::python::{PYTHON, contracts};
-use muster_lab::{muster, poll_until};
+use muster_lab::{muster, poll_until, try_poll_for};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -28,6 +28,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-core", "muster-core"),
     ("muster-logd", "muster-logd"),
     ("muster-buswatch", "muster-buswatch"),
+    ("muster-exec", "muster-exec"),
     ("muster-sctl", "sctl"),
     ("muster-sm", "muster-sm"),
     ("muster-runtime-container", "muster-container"),
@@ -95,13 +96,56 @@ fn images(folder: &Path, versions: usize, with_iam: bool) -> Vec<String> {
         .collect()
 }
 
+/// What the kernel has of a machine and of the instances on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Traces {
+    /// Cgroups of instances' units, each counted once for all hierarchies.
+    cgroups: usize,
+    /// Namespaces that some process is in.
+    namespaces: usize,
+    /// Processes by name.
+    processes: BTreeMap<String, usize>,
+}
+
+impl Traces {
+    /// These, with so many more instances like those that `some` has more than this.
+    pub(crate) fn with(&self, some: &Self, had: usize, instances: usize) -> Self {
+        let more = |none: usize, some: usize| none + (some - none) / had * instances;
+        let processes = some.processes.iter().map(|(name, count)| {
+            let none = self.processes.get(name).copied().unwrap_or_default();
+            (name.clone(), more(none, *count))
+        });
+        Self {
+            cgroups: more(self.cgroups, some.cgroups),
+            namespaces: more(self.namespaces, some.namespaces),
+            processes: processes.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+}
+
+/// What certificates of the node say about their owners.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Certificates {
+    /// Nobody shows any.
+    None,
+    /// Node and role, as ours do.
+    OfRoles,
+    /// Neither hosts nor roles, as those of an AosCore system.
+    Plain,
+}
+
 /// An authority, and certificates for everybody on the node.
-fn certificates(folder: &Path) {
+fn certificates(folder: &Path, kind: Certificates) {
     fs::create_dir(folder).expect("a folder");
     let pki = Pki::new("system").expect("an authority");
     pki.write_ca(folder, "ca").expect("its certificate");
     for role in ["iam", "cm", "sm"] {
-        let issued = pki.issue(&CertSpec::node("node-7", role));
+        let spec = CertSpec::node("node-7", role);
+        let spec = match kind {
+            Certificates::Plain => spec.without_spiffe(),
+            Certificates::None | Certificates::OfRoles => spec,
+        };
+        let issued = pki.issue(&spec);
         let issued = issued.expect("a certificate");
         issued.write_to(folder, role).expect("it is written");
     }
@@ -110,7 +154,7 @@ fn certificates(folder: &Path) {
 impl Rig {
     /// A node without an identity manager, registered with its controller.
     pub(crate) fn boot(versions: usize) -> Self {
-        let mut rig = Self::boot_up(versions, false);
+        let mut rig = Self::boot_up(versions, Certificates::None);
         rig.start_manager();
         rig.wait_for_node();
         rig
@@ -118,7 +162,7 @@ impl Rig {
 
     /// A node without an identity manager, with these settings over the usual ones and these files.
     pub(crate) fn boot_with(settings: &serde_json::Value, files: &[(&str, &str)]) -> Self {
-        let mut rig = Self::boot_machine(0, false, settings, files);
+        let mut rig = Self::boot_machine(0, Certificates::None, settings, files);
         rig.start_manager();
         rig.wait_for_node();
         rig
@@ -126,22 +170,29 @@ impl Rig {
 
     /// A node with certificates, on which neither the identity manager nor the Service Manager has been started.
     pub(crate) fn boot_with_certificates(versions: usize) -> Self {
-        Self::boot_up(versions, true)
+        Self::boot_up(versions, Certificates::OfRoles)
     }
 
-    fn boot_up(versions: usize, with_iam: bool) -> Self {
-        Self::boot_machine(versions, with_iam, &json!({}), &[])
+    /// The same, with certificates that do not say whose they are, and a Service Manager that takes them.
+    pub(crate) fn boot_with_plain_certificates(versions: usize) -> Self {
+        let settings = json!({"cmServerName": "anyOfCa", "iamServerName": "anyOfCa"});
+        Self::boot_machine(versions, Certificates::Plain, &settings, &[])
+    }
+
+    fn boot_up(versions: usize, kind: Certificates) -> Self {
+        Self::boot_machine(versions, kind, &json!({}), &[])
     }
 
     fn boot_machine(
         versions: usize,
-        with_iam: bool,
+        kind: Certificates,
         settings: &serde_json::Value,
         more: &[(&str, &str)],
     ) -> Self {
+        let with_iam = kind != Certificates::None;
         let files = tempfile::tempdir().expect("a folder");
         let versions = images(files.path(), versions, with_iam);
-        certificates(&files.path().join("pki"));
+        certificates(&files.path().join("pki"), kind);
         let protos = [
             "common/v2/common.proto",
             "servicemanager/v5/servicemanager.proto",
@@ -235,6 +286,13 @@ impl Rig {
     pub(crate) fn kill_iam(&mut self) {
         let mut iam = self.iam.take().expect("there is one");
         iam.kill9().expect("it ends");
+    }
+
+    /// Waits until the identity manager has taken an item's permissions back.
+    pub(crate) fn wait_until_unregistered(&mut self, item: &str) {
+        let iam = self.iam.as_mut().expect("there is one");
+        let line = format!("unregistered {item}");
+        iam.wait_for_line(&line, TIME).expect("it is asked");
     }
 
     /// What a power cut and a boot leave of instances: nothing but what is on disk.
@@ -360,6 +418,42 @@ impl Rig {
     pub(crate) fn places(&self) -> String {
         let look = "ls /run/muster/sm/runc; grep -c /run/muster/sm/ /proc/self/mounts";
         self.machine.run(["sh", "-c", look]).expect("a list").stdout
+    }
+
+    /// What instances leave behind, or do not.
+    pub(crate) fn traces(&self) -> Traces {
+        // Whatever this look itself consists of is not looked at.
+        let look = "find /sys/fs/cgroup -type d -name 'muster-container-*' | sed 's|.*/||' | sort -u | wc -l; \
+                    for process in /proc/[0-9]*; do \
+                        readlink $process/ns/mnt $process/ns/pid $process/ns/net $process/ns/ipc $process/ns/uts; \
+                    done 2>/dev/null | sort -u | wc -l; \
+                    cat /proc/[0-9]*/comm 2>/dev/null | grep -vxE 'sh|cat|grep'";
+        let seen = self.machine.run(["sh", "-c", look]).expect("a list").stdout;
+        let mut lines = seen.lines();
+        let mut number = || lines.next()?.trim().parse().ok();
+        let (cgroups, namespaces) = (number().expect("cgroups"), number().expect("namespaces"));
+        let mut processes = BTreeMap::new();
+        for name in lines {
+            *processes.entry(name.to_owned()).or_default() += 1;
+        }
+        Traces {
+            cgroups,
+            namespaces,
+            processes,
+        }
+    }
+
+    /// Waits until there are these traces and no others: the last process of an instance is waited for by somebody else.
+    #[track_caller]
+    pub(crate) fn wait_for_traces(&self, expected: &Traces, when: &str) {
+        let mut seen = None;
+        let found = try_poll_for(TIME, || {
+            let now = self.traces();
+            let found = now == *expected;
+            seen = Some(now);
+            found.then_some(())
+        });
+        assert!(found.is_some(), "{when}: {seen:?} instead of {expected:?}");
     }
 
     /// Waits until the Service Manager runs and is not `old`.

@@ -88,8 +88,11 @@ fn a_manager_killed_at_any_point_ends_where_it_should_and_touches_no_bystander()
     );
     let points = points();
     let mut rig = Rig::boot(points.len() + 1);
+    let none = rig.traces();
     let mut wanted = set([(0, 0), (1, 0)]);
     rig.run_set(&wanted);
+    let two = rig.traces();
+    assert_eq!(two, none.with(&two, 2, 2), "the same of each instance");
     let bystander: Pids = one(&rig.pids(), &rig);
     for (index, name) in points.iter().enumerate() {
         rig.arm(name);
@@ -108,9 +111,11 @@ fn a_manager_killed_at_any_point_ends_where_it_should_and_touches_no_bystander()
         }
         let places = rig.places().lines().count();
         assert_eq!(places, wanted.len() + 1, "{name}: {}", rig.places());
+        rig.wait_for_traces(&none.with(&two, 2, wanted.len()), name);
     }
     rig.run_set(&BTreeMap::new());
     assert_eq!(rig.places(), "0\n");
+    rig.wait_for_traces(&none, "in the end");
 }
 
 /// The process of item 0, which nobody changes.

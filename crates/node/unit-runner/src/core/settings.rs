@@ -26,7 +26,8 @@ pub(super) fn settings(unit: &UnitSpec) -> Vec<(String, String)> {
     if !unit.after_end.is_empty() {
         add("Service.ExecStopPost", command_line(&unit.after_end));
     }
-    add("Service.Restart", "on-failure".to_owned());
+    // A service that ends is started again however it ended: whether that is too often, its user counts.
+    add("Service.Restart", "always".to_owned());
     add("Service.RestartSec", span(unit.restart.delay));
     add("Service.TimeoutStartSec", span(unit.start_timeout));
     add("Service.TimeoutStopSec", span(unit.stop_timeout));
@@ -115,7 +116,7 @@ mod tests {
                 "Service.PIDFile=/run/a/pid",
                 r#"Service.ExecStart="/bin/a" "two words" "$$HOME %%n \"\\\n""#,
                 "Service.ExecStopPost=\"/bin/b\"",
-                "Service.Restart=on-failure",
+                "Service.Restart=always",
                 "Service.RestartSec=1ms",
                 "Service.TimeoutStartSec=60000ms",
                 "Service.TimeoutStopSec=1500ms",

@@ -28,7 +28,7 @@ pub(super) fn properties(unit: &UnitSpec) -> Vec<(&'static str, Value<'static>)>
         properties.push(("ExecStopPost", command(&unit.after_end)));
     }
     properties.extend([
-        ("Restart", text("on-failure")),
+        ("Restart", text("always")),
         ("RestartUSec", span(unit.restart.delay)),
         ("TimeoutStartUSec", span(unit.start_timeout)),
         ("TimeoutStopUSec", span(unit.stop_timeout)),
@@ -121,7 +121,7 @@ mod tests {
                 "Type \"exec\"",
                 "ExecStart [(\"/bin/a\", [\"/bin/a\", \"$$HOME\"], false)]",
                 "ExecStopPost [(\"/bin/b\", [\"/bin/b\"], false)]",
-                "Restart \"on-failure\"",
+                "Restart \"always\"",
                 "RestartUSec uint64 1",
                 "TimeoutStartUSec uint64 60000000",
                 "TimeoutStopUSec uint64 1000000",

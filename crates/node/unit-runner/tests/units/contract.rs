@@ -91,7 +91,7 @@ pub(crate) async fn holds(runner: Arc<dyn UnitRunner>, root: &Path) {
     let mut events = runner.watch(PREFIX.into());
     starts_stops_and_leaves_nothing(&*runner, &mut events).await;
     kills_what_does_not_end(&*runner, &mut events).await;
-    ends_well(&*runner, &mut events).await;
+    restarts_what_ends_well(&*runner, &mut events, root).await;
     restarts_until_it_is_too_often(&*runner, &mut events, root).await;
     says_why_a_start_failed(&*runner).await;
     knows_a_process_by_its_file(&*runner, &mut events, root).await;
@@ -137,12 +137,30 @@ async fn kills_what_does_not_end(runner: &dyn UnitRunner, events: &mut mpsc::Rec
     until(events, &unit.name, is_ended).await;
 }
 
-async fn ends_well(runner: &dyn UnitRunner, events: &mut mpsc::Receiver<UnitEvent>) {
-    let unit = shell("short", "exit 0");
+async fn restarts_what_ends_well(
+    runner: &dyn UnitRunner,
+    events: &mut mpsc::Receiver<UnitEvent>,
+    root: &Path,
+) {
+    let unit = shell("short", "echo once >>/run/well; sleep 0.2; exit 0");
     runner.start(unit.clone()).await.expect("it starts");
     let told = until(events, &unit.name, is_ended).await;
+    let again = |state: &UnitState| {
+        matches!(
+            state,
+            UnitState::Restarting {
+                last: UnitEnd::Exited(0),
+                ..
+            }
+        )
+    };
+    assert!(told.iter().any(again), "{told:?}");
     assert_eq!(told.last(), Some(&UnitState::Ended(UnitEnd::Exited(0))));
-    runner.stop(unit.name, TIME).await.expect("nothing to do");
+    assert_eq!(read(root, "run/well"), "once\n".repeat(3));
+    runner
+        .stop(unit.name, TIME)
+        .await
+        .expect("it is cleared away");
 }
 
 async fn restarts_until_it_is_too_often(
@@ -211,8 +229,12 @@ async fn knows_a_process_by_its_file(
     assert_eq!(pid_of(runner, &unit.name).await.to_string(), pid.trim());
     // By a unit too: its number is one of the machine's.
     let killer = shell("killer", "exec kill -KILL $(cat /run/fork.pid)");
-    runner.start(killer).await.expect("it starts");
+    runner.start(killer.clone()).await.expect("it starts");
     until(events, &unit.name, is_ended).await;
+    runner
+        .stop(killer.name, TIME)
+        .await
+        .expect("it is not started again");
     // How a process ended that was known by its file, core leaves to this command to tell.
     assert_eq!(read(root, "run/ended"), "killed KILL signal\n");
     runner

@@ -12,7 +12,7 @@ use crate::target::Target;
 impl Instance {
     fn fetch_target(&self) -> Option<&Arc<Target>> {
         match &self.fetch {
-            Fetch::Nothing | Fetch::Waiting => None,
+            Fetch::Nothing | Fetch::Waiting { .. } => None,
             Fetch::Working { target, .. }
             | Fetch::Done { target, .. }
             | Fetch::Failed { target, .. } => Some(target),
@@ -29,6 +29,10 @@ impl Instance {
         if self.held.is_some() || self.fetch_target() == self.want.as_ref() {
             return false;
         }
+        // Whatever it waits for, it goes on waiting.
+        if self.want.is_some() && matches!(self.fetch, Fetch::Waiting { .. }) {
+            return false;
+        }
         let working = self.is_fetching();
         self.fetch = Fetch::Nothing;
         working
@@ -37,7 +41,7 @@ impl Instance {
     pub(in crate::decide) fn needs_fetch(&self, now: Now) -> bool {
         self.want.is_some()
             && match &self.fetch {
-                Fetch::Nothing | Fetch::Waiting => true,
+                Fetch::Nothing | Fetch::Waiting { .. } => true,
                 Fetch::Failed { retry, .. } => *retry <= now.steady,
                 Fetch::Working { .. } | Fetch::Done { .. } => false,
             }
@@ -50,17 +54,21 @@ impl Instance {
         }
     }
 
-    pub(in crate::decide) fn wait_for_fetch(&mut self) {
+    pub(in crate::decide) fn wait_for_fetch(&mut self, now: Now) {
         if self.fetch == Fetch::Nothing {
-            self.fetch = Fetch::Waiting;
+            self.fetch = Fetch::Waiting { since: now.steady };
         }
     }
 
     pub(in crate::decide) fn begin_fetch(&mut self, now: Now) -> Option<Arc<Target>> {
         let target = self.want.clone()?;
+        let since = match self.fetch {
+            Fetch::Waiting { since } => since,
+            _ => now.steady,
+        };
         self.fetch = Fetch::Working {
             target: Arc::clone(&target),
-            since: now.steady,
+            since,
         };
         Some(target)
     }

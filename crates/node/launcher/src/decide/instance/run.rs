@@ -20,7 +20,9 @@ impl Instance {
     pub(in crate::decide) fn begin_start(&mut self, run: RunId) -> Option<Arc<Target>> {
         let target = self.want.clone()?;
         self.not_before = None;
+        self.given_up_for = None;
         self.last = Some(Arc::new(target.info.clone()));
+        self.holds = self.facts_of(&target).scarce;
         self.have = Have::Starting {
             target: Arc::clone(&target),
             run,
@@ -68,12 +70,12 @@ impl Instance {
                 }
             }
             Err(StartFault::NotYet(fault)) => {
-                self.have = Have::Nothing;
+                self.nothing_left();
                 self.not_yet = Some(fault);
                 self.not_before = Some(now.steady + NOT_YET_WAIT);
             }
             Err(StartFault::Failed(fault)) => {
-                self.have = Have::Nothing;
+                self.nothing_left();
                 match self.crashes.ended(Duration::ZERO, &facts, limits) {
                     Verdict::GoOn => {
                         self.fault = Some(fault);
@@ -85,6 +87,11 @@ impl Instance {
         }
     }
 
+    fn nothing_left(&mut self) {
+        self.have = Have::Nothing;
+        self.holds.clear();
+    }
+
     /// From now on, this runs.
     pub(in crate::decide) fn adopt_up(
         &mut self,
@@ -93,6 +100,7 @@ impl Instance {
         facts: Facts,
         now: Now,
     ) {
+        self.holds.clone_from(&facts.scarce);
         self.have = Have::Up(Up {
             target,
             run,
@@ -101,10 +109,6 @@ impl Instance {
             facts,
             given_up: None,
         });
-    }
-
-    pub(in crate::decide) fn adopt_unknown(&mut self, target: Arc<Target>, run: RunId, now: Now) {
-        self.adopt_up(target, run, Facts::unknown(), now);
     }
 
     /// Its runtime says how a run is.
@@ -160,9 +164,12 @@ impl Instance {
             self.crashes = Crashes::default();
             self.fault = None;
             self.not_before = None;
+            self.given_up_for = None;
         } else {
+            let wait = self.crashes.give_up(limits);
             self.fault = Some(fault);
-            self.not_before = Some(now.steady + self.crashes.give_up(limits));
+            self.not_before = Some(now.steady + wait);
+            self.given_up_for = Some(wait);
         }
     }
 
@@ -206,7 +213,7 @@ impl Instance {
         let (target, run) = (Arc::clone(target), *run);
         match result {
             Ok(()) => {
-                self.have = Have::Nothing;
+                self.nothing_left();
                 // How something ended that is not wanted any more says nothing about what comes after it.
                 let fault = self.after_stop.take();
                 if let Some(fault) = fault.filter(|_| self.want.as_ref() == Some(&target)) {

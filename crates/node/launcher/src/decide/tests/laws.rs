@@ -21,7 +21,7 @@ enum Happens {
     Crashes(u64),
     EndsForGood(u64),
     Passes(u64),
-    Controller(bool),
+    Reaches(Reach),
     Dies(Vec<bool>),
     Reboots,
 }
@@ -36,7 +36,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         3 => (0..INSTANCES).prop_map(Happens::Crashes),
         1 => (0..INSTANCES).prop_map(Happens::EndsForGood),
         3 => (0u64..40).prop_map(Happens::Passes),
-        1 => any::<bool>().prop_map(Happens::Controller),
+        1 => prop::sample::select(vec![Reach::Nobody, Reach::Controller, Reach::Cloud]).prop_map(Happens::Reaches),
         1 => prop::collection::vec(any::<bool>(), 8).prop_map(Happens::Dies),
         1 => Just(Happens::Reboots),
     ]
@@ -81,7 +81,7 @@ fn apply(world: &mut World, it: Happens, goal: &mut Vec<InstanceInfo>) {
             world.tell(&ident, RunState::Ended(Ended::Exited(1)));
         }
         Happens::Passes(seconds) => world.pass(Duration::from_secs(seconds)),
-        Happens::Controller(connected) => world.event(Event::Controller { connected }),
+        Happens::Reaches(reach) => world.event(Event::Reach(reach)),
         Happens::Dies(happened) => {
             let mut happened = happened.into_iter().cycle();
             world.die_with(|_| happened.next().unwrap_or_default());

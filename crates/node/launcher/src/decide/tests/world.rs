@@ -14,6 +14,7 @@ pub(super) struct World {
     rows: BTreeMap<InstanceIdent, Row>,
     overrides: Vec<EnvOverride>,
     offline: Duration,
+    knows_cloud: bool,
     next_run: RunId,
     /// What runs, whoever decides.
     pub(super) running: BTreeMap<InstanceIdent, (Arc<Target>, RunId)>,
@@ -29,6 +30,8 @@ pub(super) struct World {
     pub(super) not_yet: Option<InstanceIdent>,
     /// What each item depends on.
     pub(super) after: BTreeMap<String, Vec<String>>,
+    /// What of the node each item needs for itself.
+    pub(super) scarce: BTreeMap<String, Vec<String>>,
     pub(super) offline_ttl: Option<Duration>,
     used_runs: BTreeSet<(InstanceIdent, RunId)>,
 }
@@ -45,6 +48,7 @@ impl World {
             rows: BTreeMap::new(),
             overrides: Vec::new(),
             offline: Duration::ZERO,
+            knows_cloud: false,
             next_run: RunId::default(),
             running: BTreeMap::new(),
             actions: Vec::new(),
@@ -55,6 +59,7 @@ impl World {
             fail_next: false,
             not_yet: None,
             after: BTreeMap::new(),
+            scarce: BTreeMap::new(),
             offline_ttl: None,
             used_runs: BTreeSet::new(),
         }
@@ -76,6 +81,7 @@ impl World {
                 }
                 Change::Overrides(overrides) => self.overrides = overrides,
                 Change::Offline(offline) => self.offline = offline,
+                Change::KnowsCloud => self.knows_cloud = true,
                 Change::NextRun(run) => self.next_run = run,
             }
         }
@@ -159,6 +165,20 @@ impl World {
         }
     }
 
+    fn facts(&self, target: &Target) -> Facts {
+        let of = |map: &BTreeMap<String, Vec<String>>| {
+            let item = target.ident().item_id.as_str();
+            map.get(item).cloned().unwrap_or_default()
+        };
+        let after = of(&self.after);
+        Facts {
+            after: after.iter().map(|it| it.parse().unwrap()).collect(),
+            offline_ttl: self.offline_ttl,
+            scarce: of(&self.scarce),
+            ..Facts::unknown()
+        }
+    }
+
     /// One action ends.
     pub(super) fn finish(&mut self, index: usize) {
         let effect = self.actions.remove(index);
@@ -166,13 +186,7 @@ impl World {
         let fault = || AosError::new(AosCode::Failed, "it was made to fail");
         match effect {
             Effect::Fetch(target) => {
-                let after = self.after.get(target.ident().item_id.as_str());
-                let after = after.into_iter().flatten();
-                let facts = Facts {
-                    after: after.map(|it| it.parse().unwrap()).collect(),
-                    offline_ttl: self.offline_ttl,
-                    ..Facts::unknown()
-                };
+                let facts = self.facts(&target);
                 let result = if fails { Err(fault()) } else { Ok(facts) };
                 self.event(Event::Fetched { target, result });
             }
@@ -254,10 +268,13 @@ impl World {
         let rows = &self.rows;
         self.running
             .retain(|ident, _| rows.get(ident).is_some_and(|row| row.running.is_some()));
-        let adopted = self.running.iter().map(|(instance, (_, run))| Adopted {
-            instance: instance.clone(),
-            run: *run,
-            state: RunState::Running,
+        let adopted = self.running.iter().map(|(instance, (target, run))| {
+            let found = Adopted {
+                instance: instance.clone(),
+                run: *run,
+                state: RunState::Running,
+            };
+            (found, Some(self.facts(target)))
         });
         let saved = Saved {
             rows: self
@@ -267,6 +284,7 @@ impl World {
                 .collect(),
             overrides: self.overrides.clone(),
             offline: self.offline,
+            knows_cloud: self.knows_cloud,
             next_run: self.next_run,
         };
         let (decider, step) =

@@ -1,0 +1,147 @@
+use std::convert::Infallible;
+use std::sync::Mutex;
+
+use muster_api::domain::{ItemId, ItemType, SubjectId};
+use muster_unit_runner::{Observation, UnitEvent, UnitName};
+
+use super::*;
+
+#[test]
+fn the_newest_start_counts_in_whatever_order_they_are_listed() {
+    let unit = |instance: u128, run: u64| InstanceUnit {
+        name: UnitName::new(format!("x-{instance}-{run}.service")).unwrap(),
+        instance: Uuid::from_u128(instance),
+        run: RunId(run),
+        seen: Observation::default(),
+    };
+    for order in [[1, 2, 3], [3, 1, 2], [2, 3, 1]] {
+        let mut units: Vec<InstanceUnit> = order.iter().map(|run| unit(7, *run)).collect();
+        units.push(unit(8, 1));
+        let (newest, mut older) = sort_out(units);
+        assert_eq!(newest[&Uuid::from_u128(7)].run, RunId(3));
+        assert_eq!(newest[&Uuid::from_u128(8)].run, RunId(1));
+        older.sort_by_key(|unit| unit.run);
+        assert_eq!(older, [unit(7, 1), unit(7, 2)]);
+    }
+}
+
+fn ident(name: &str) -> InstanceIdent {
+    InstanceIdent {
+        item_id: ItemId::new(name).unwrap(),
+        subject_id: SubjectId::new("test").unwrap(),
+        instance: 0,
+        item_type: ItemType::Service,
+        preinstalled: false,
+    }
+}
+
+/// An init system with units that run, of which some cannot be ended.
+#[derive(Debug, Default)]
+struct Init {
+    units: Mutex<Vec<UnitName>>,
+    immortal: Vec<UnitName>,
+}
+
+impl UnitRunner for Init {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn start(&self, _: UnitSpec) -> BoxFuture<'_, Result<(), UnitError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn stop(&self, unit: UnitName, within: Duration) -> BoxFuture<'_, Result<(), UnitError>> {
+        Box::pin(async move {
+            if self.immortal.contains(&unit) {
+                return Err(UnitError::Survived { unit, within });
+            }
+            self.units.lock().unwrap().retain(|known| *known != unit);
+            Ok(())
+        })
+    }
+
+    fn list(
+        &self,
+        prefix: String,
+    ) -> BoxFuture<'_, Result<Vec<(UnitName, Observation)>, UnitError>> {
+        let runs = || Observation {
+            active: "active".into(),
+            sub: "running".into(),
+            ..Observation::default()
+        };
+        let units = self.units.lock().unwrap();
+        let units = units
+            .iter()
+            .filter(|unit| unit.as_str().starts_with(&prefix));
+        let units: Vec<_> = units.map(|unit| (unit.clone(), runs())).collect();
+        Box::pin(async move { Ok(units) })
+    }
+
+    fn watch(&self, _: String) -> mpsc::Receiver<UnitEvent> {
+        mpsc::channel(1).1
+    }
+}
+
+/// Makes nothing.
+#[derive(Debug)]
+struct Nothing;
+
+impl Backend for Nothing {
+    type Error = Infallible;
+
+    const PREFIX: &'static str = "x";
+
+    fn info(&self) -> RuntimeInfo {
+        unreachable!("nobody asks")
+    }
+
+    fn make(&self, _: &Place, _: &InstanceSpec) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn program(&self) -> PathBuf {
+        PathBuf::new()
+    }
+
+    fn commands(&self, _: &Place) -> UnitCommands {
+        unreachable!("nothing is started")
+    }
+
+    fn explain(&self, _: &Place) -> Option<String> {
+        None
+    }
+
+    fn clear(&self, _: &Place, _: Option<&RunRecord>) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_earlier_start_that_does_not_end_keeps_nothing_from_being_adopted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (ident("one"), ident("other"));
+    let name = |instance: &InstanceIdent, run: u64| {
+        UnitName::new(format!("x-{}-{run}.service", instance.instance_id())).unwrap()
+    };
+    for instance in [&one, &other] {
+        Place::new(folder.path(), instance.instance_id())
+            .make()
+            .unwrap();
+    }
+    let init = Arc::new(Init {
+        units: Mutex::new(vec![name(&one, 1), name(&one, 2), name(&other, 1)]),
+        immortal: vec![name(&one, 1)],
+    });
+    let runtime = Supervised::new(Nothing, folder.path().to_owned(), init.clone());
+    let adopted = runtime
+        .adopt(vec![one.clone(), other.clone()])
+        .await
+        .unwrap();
+    let mut adopted: Vec<_> = adopted
+        .into_iter()
+        .map(|it| (it.instance, it.run))
+        .collect();
+    adopted.sort();
+    assert_eq!(adopted, [(one, RunId(2)), (other, RunId(1))]);
+}
