@@ -19,7 +19,7 @@
 //! * [`decide`] answers, for a state, a [`Verb`] and the [`VerbSet`] that a provider can do: nothing to do, do this, or a
 //!   [`RefusedVerb`] that says why and what to do instead. It is asked before anything happens.
 //! * [`Lifecycle`] is the state machine of one machine: what was last seen of it, and the [`Task`] under way. It knows when
-//!   a graceful stop has to become a forced one ([`Task::patience`]).
+//!   a graceful stop has to become a forced one, and when a start has failed ([`Lifecycle::patience`]).
 //! * [`timers::due`] tells when an idle machine is stopped, a stopped one destroyed, and one past its lifetime destroyed.
 //! * [`pool::plan`] tells which machines a warm pool starts, and how many it makes.
 //! * [`Moment`] is wall-clock time in milliseconds, so that it can be stored and compared after a restart.
@@ -30,6 +30,7 @@
 //! * A busy machine is never put away by a timer, not even past its lifetime: that one comes due when the work is done.
 //! * Being unreachable is no state. A machine that cannot be reached is not stopped for being idle, since nobody can see
 //!   whether it is, and it is never taken for terminated.
+//! * A node of a Unit is put away by nothing but its lifetime: its work is the Unit's, and is not seen here.
 //! * A pool never starts or makes more than its minimum needs, and never passes its maximum.
 //!
 //! # What this crate does not do

@@ -31,13 +31,14 @@ pub enum Patience {
     Until(Moment),
     /// A graceful stop took too long: cut the power.
     Force,
+    /// A machine that was started is stopped all the same: it will not run.
+    GiveUp,
 }
 
 impl Task {
     /// A graceful stop that takes longer than `grace` becomes a forced one, if the provider can do that. Nothing else is
     /// ever forced: a hibernation that is cut short loses what it was for.
-    #[must_use]
-    pub fn patience(&self, grace: Duration, supported: VerbSet, now: Moment) -> Option<Patience> {
+    fn patience(&self, grace: Duration, supported: VerbSet, now: Moment) -> Option<Patience> {
         if self.verb != Verb::Stop || !supported.has(Verb::ForceStop) {
             return None;
         }
@@ -142,6 +143,28 @@ impl Lifecycle {
     #[must_use]
     pub const fn task(&self) -> Option<&Task> {
         self.task.as_ref()
+    }
+
+    /// How long to wait for the task that the provider has taken on: a graceful stop its `grace`, and a start as long as the
+    /// provider may still show what was before, which is `settle`.
+    #[must_use]
+    pub fn patience(
+        &self,
+        grace: Duration,
+        settle: Duration,
+        supported: VerbSet,
+        now: Moment,
+    ) -> Option<Patience> {
+        let task = self.task?;
+        let starts = matches!(task.verb, Verb::Start | Verb::Resume);
+        if !starts || !matches!(self.state, State::Stopped(_)) {
+            return task.patience(grace, supported, now);
+        }
+        let until = task.since.max(self.since).after(settle);
+        Some(match until <= now {
+            true => Patience::GiveUp,
+            false => Patience::Until(until),
+        })
     }
 
     /// Takes a verb on, unless there is nothing to do. A terminate replaces any task, a forced stop a graceful one; asking

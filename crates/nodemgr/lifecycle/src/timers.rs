@@ -86,6 +86,8 @@ pub struct Facts {
     pub reachable: bool,
     /// A pool counts on it being idle: it does not age.
     pub kept_warm: bool,
+    /// It is a node of a Unit, whose work nobody here sees: only its lifetime ends it.
+    pub is_node: bool,
     /// What its provider can do.
     pub supported: VerbSet,
 }
@@ -163,7 +165,7 @@ fn idle(timers: &Timers, facts: &Facts, now: Moment) -> Due {
         return Due::Never;
     };
     // Work inside a machine that does not answer cannot be seen; it comes back, or its lifetime ends.
-    if facts.kept_warm || !facts.reachable {
+    if facts.kept_warm || facts.is_node || !facts.reachable {
         return Due::Never;
     }
     let verbs: &[Verb] = match timers.when_idle {
@@ -180,6 +182,10 @@ fn stopped(timers: &Timers, facts: &Facts, now: Moment) -> Due {
     let Some(longest) = timers.stopped else {
         return Due::Never;
     };
+    // Its Unit still counts on it.
+    if facts.is_node {
+        return Due::Never;
+    }
     let verb = first_supported(facts, &[Verb::Terminate]);
     when(
         facts.since.after(longest),

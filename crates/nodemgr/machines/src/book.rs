@@ -13,7 +13,9 @@
 
 mod answers;
 mod listing;
+mod nodes;
 mod pools;
+mod quota;
 #[cfg(test)]
 mod tests;
 
@@ -288,6 +290,7 @@ impl Book {
         if self.entries.len() >= self.settings.machines {
             return Err(OrderError::TooMany(self.entries.len()));
         }
+        self.keep_quota(&order)?;
         let id = MachineId::random();
         if let Some(key) = &order.key {
             self.keys.insert(key.clone(), id.clone());
@@ -299,6 +302,7 @@ impl Book {
             ordered: now,
             pool,
             claimed: None,
+            unit: None,
             phase: Phase::Ordered,
         };
         self.entries.insert(id.clone(), Entry::new(record, now));
@@ -341,6 +345,7 @@ impl Book {
         self.change(id, |record| {
             if let Phase::Made(made) = &mut record.phase {
                 made.life = life;
+                made.trouble = None;
             }
         });
         if let Some(entry) = self.entries.get_mut(id) {
@@ -398,7 +403,7 @@ impl Book {
         let Phase::Gone { since, .. } = entry.record.phase else {
             return;
         };
-        if since.after(self.settings.remember) > now {
+        if since.after(self.settings.remember) > now || entry.record.unit.is_some() {
             return;
         }
         if let Some(key) = &entry.record.order.key {
@@ -458,6 +463,7 @@ impl Book {
             self.pool_failed(id, now);
         }
         self.tell(id, Happened::Gone { reason }, now);
+        self.tell_of_node_that_stays(id, now);
     }
 
     /// Takes over what a provider says about a machine that exists.
@@ -546,6 +552,8 @@ impl Book {
                 Some(Call::Provision(id.clone(), Box::new(order)))
             }
             Phase::Cancelled { .. } => Some(Call::Find(id.clone(), record.token.clone())),
+            // A node that its Unit still knows is remembered until somebody has taken it out.
+            Phase::Gone { .. } if record.unit.is_some() => return None,
             Phase::Gone { since, .. } => return Some(since.after(self.settings.remember)),
             Phase::Made(made) => match made.life.task() {
                 Some(task) if entry.doing != Doing::Taken => {
@@ -581,11 +589,18 @@ impl Book {
         let made = record.made()?;
         let verbs = self.sources.get(&record.order.provider)?.verbs;
         if let Some(task) = made.life.task() {
-            return match task.patience(self.settings.stop_grace, verbs, now)? {
+            let (grace, settle) = (self.settings.stop_grace, self.settings.settle);
+            return match made.life.patience(grace, settle, verbs, now)? {
                 Patience::Until(at) => Some(at),
                 Patience::Force => {
                     let reason = task.reason;
                     self.ask_by_time(id, Verb::ForceStop, reason, now)
+                }
+                Patience::GiveUp => {
+                    self.free(id);
+                    let why = "it was started, and is stopped all the same".to_owned();
+                    self.give_up(id, task.verb, why, now);
+                    self.watch_time(id, now)
                 }
             };
         }
@@ -596,6 +611,7 @@ impl Book {
             work: entry.load.work(),
             reachable: entry.reachable,
             kept_warm: entry.kept_warm,
+            is_node: record.unit.is_some(),
             supported: verbs,
         };
         match due(&record.order.timers, &facts, now) {

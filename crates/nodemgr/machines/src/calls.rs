@@ -9,6 +9,7 @@ use muster_provider::{
     Described, FailureClass, MachineId, ManagerId, Owned, Provider, ProviderError, ProviderId,
 };
 use muster_telemetry::ErrorChain;
+use tokio::sync::oneshot;
 
 use crate::book::{Book, Call, CallFailure, Look};
 use crate::fault::hit_answered;
@@ -68,12 +69,22 @@ async fn in_time<T>(
     }
 }
 
-/// Makes one call.
+/// Comes when nobody waits for an answer any more, if that can happen.
+async fn is_unwanted(unwanted: Option<oneshot::Receiver<()>>) {
+    match unwanted {
+        // The other end is never used, only dropped.
+        Some(unwanted) => drop(unwanted.await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Makes one call. A verb is not waited for any longer when the other end of `unwanted` is dropped.
 pub(crate) async fn call(
     provider: Arc<dyn Provider>,
     manager: ManagerId,
     call: Call,
     longest: Duration,
+    unwanted: Option<oneshot::Receiver<()>>,
 ) -> Answered {
     let answered = match &call {
         Call::Provision(id, order) => {
@@ -89,7 +100,16 @@ pub(crate) async fn call(
             Answered::Searched(id.clone(), found)
         }
         Call::Act(id, owned, verb) => {
-            let acted = in_time(longest, verb.as_str(), provider.act(owned, *verb)).await;
+            let act = in_time(longest, verb.as_str(), provider.act(owned, *verb));
+            let acted = tokio::select! {
+                biased;
+                acted = act => acted,
+                () = is_unwanted(unwanted) => Err(CallFailure {
+                    operation: verb.as_str().to_owned(),
+                    class: FailureClass::Retryable,
+                    text: "something more urgent was asked".to_owned(),
+                }),
+            };
             Answered::Acted(id.clone(), *verb, acted)
         }
         Call::Destroy(id, owned) => {

@@ -17,19 +17,32 @@ use crate::record::Record;
 /// The tables of this crate, for [`StoreConfig::schema`](muster_store::StoreConfig::schema).
 pub static SCHEMA: Schema = Schema::new(
     "machines",
-    &[Migration {
-        number: 1,
-        name: "machines, events and pools",
-        step: Step::Sql(
-            "CREATE TABLE machines_machine (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT;
+    &[
+        Migration {
+            number: 1,
+            name: "machines, events and pools",
+            step: Step::Sql(
+                "CREATE TABLE machines_machine (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT;
              CREATE TABLE machines_event (
                  number INTEGER PRIMARY KEY,
                  machine TEXT NOT NULL,
                  event TEXT NOT NULL
              ) STRICT;
              CREATE TABLE machines_pool (name TEXT PRIMARY KEY, pool TEXT NOT NULL) STRICT;",
-        ),
-    }],
+            ),
+        },
+        // Before, a label was all that told which machines were made to be nodes.
+        Migration {
+            number: 2,
+            name: "which machines are nodes of a Unit",
+            step: Step::Sql(
+                "UPDATE machines_machine
+             SET record = json_set(record, '$.unit', json_extract(record, '$.order.labels.unit'))
+             WHERE json_extract(record, '$.order.labels.unit') LIKE '/%'
+                 AND json_type(record, '$.phase.made') = 'object';",
+            ),
+        },
+    ],
 );
 
 /// What a turn changes, as rows.

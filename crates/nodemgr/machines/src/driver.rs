@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_lifecycle::{Reason, Step, Verb};
-use muster_provider::{Clock, MachineId, ManagerId, Owned, Provider, ProviderId};
+use muster_provider::{Clock, MachineId, ManagerId, Provider, ProviderId};
+use muster_seed::ManagerKeys;
 use muster_store::Store;
 use muster_telemetry::ErrorChain;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
@@ -14,7 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::book::{Book, Call, Pool, Standing, Turn};
 use crate::calls::{Answered, call};
-use crate::collect::{Orphan, Survey, survey};
+use crate::collect::{self, Orphan, Orphans, Survey, survey};
 use crate::database::{self, Changes};
 use crate::error::{AskError, ClaimError, CollectError, OrderError};
 use crate::event::MachineEvent;
@@ -41,6 +42,8 @@ pub struct Parts {
     pub providers: Vec<Arc<dyn Provider>>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// The keys that machines are born with. Without them, orders carry none.
+    pub keys: Option<Arc<ManagerKeys>>,
 }
 
 type Reply<T> = oneshot::Sender<T>;
@@ -50,12 +53,13 @@ pub(crate) enum Command {
     Ask(MachineId, Verb, Reply<Result<Step, AskError>>),
     Claim(String, String, Reply<Result<MachineId, ClaimError>>),
     Release(MachineId, Reply<Result<(), AskError>>),
+    SetUnit(MachineId, Option<String>, Reply<Result<(), AskError>>),
     SetPool(String, Box<Pool>, Reply<()>),
     RemovePool(String, Reply<bool>),
     Pools(Reply<BTreeMap<String, Pool>>),
     Reachable(MachineId, bool),
     /// Look at everything; `true` also destroys what nobody knows.
-    Collect(bool, Reply<Result<Vec<Orphan>, CollectError>>),
+    Collect(bool, Reply<Result<Orphans, CollectError>>),
 }
 
 impl fmt::Debug for Command {
@@ -67,7 +71,7 @@ impl fmt::Debug for Command {
 /// What a finished job says.
 enum Done {
     Call(ProviderId, Answered),
-    Survey(Survey, bool, Reply<Result<Vec<Orphan>, CollectError>>),
+    Survey(Survey, bool, Reply<Result<Orphans, CollectError>>),
 }
 
 /// Told after everything is on disk.
@@ -84,11 +88,14 @@ pub(crate) struct Driver {
     manager: ManagerId,
     providers: BTreeMap<ProviderId, Arc<dyn Provider>>,
     clock: Arc<dyn Clock>,
+    keys: Option<Arc<ManagerKeys>>,
     settings: Settings,
     book: Book,
     jobs: JoinSet<Done>,
     running: BTreeMap<ProviderId, usize>,
     waiting: BTreeMap<ProviderId, VecDeque<Call>>,
+    /// Stops and reboots under way, which may take long. One that is taken from here is not waited for.
+    graceful: BTreeMap<MachineId, oneshot::Sender<()>>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     events: broadcast::Sender<MachineEvent>,
     work_ended: Arc<Notify>,
@@ -109,11 +116,13 @@ impl Driver {
             manager: parts.manager,
             providers: providers.map(|it| (it.profile().id, it)).collect(),
             clock: parts.clock,
+            keys: parts.keys,
             settings,
             book,
             jobs: JoinSet::new(),
             running: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            graceful: BTreeMap::new(),
             snapshot,
             events,
             work_ended,
@@ -179,6 +188,10 @@ impl Driver {
                 let released = self.book.release(&id, now);
                 told.push(answer(reply, released));
             }
+            Command::SetUnit(id, unit, reply) => {
+                let set = self.book.set_unit(&id, unit, now);
+                told.push(answer(reply, set));
+            }
             Command::SetPool(name, pool, reply) => {
                 self.book.set_pool(name, *pool);
                 told.push(answer(reply, ()));
@@ -218,6 +231,9 @@ impl Driver {
                 if let Some(running) = self.running.get_mut(&provider) {
                     *running = running.saturating_sub(1);
                 }
+                if let Answered::Acted(id, Verb::Stop | Verb::Reboot, _) = &answered {
+                    self.graceful.remove(id);
+                }
                 self.call_next(provider);
                 answered.apply(&mut self.book, now);
             }
@@ -230,7 +246,7 @@ impl Driver {
         &mut self,
         survey: Survey,
         destroy: bool,
-        reply: Reply<Result<Vec<Orphan>, CollectError>>,
+        reply: Reply<Result<Orphans, CollectError>>,
         told: &mut Vec<Told>,
     ) {
         let now = self.clock.now();
@@ -252,35 +268,21 @@ impl Driver {
             }
             self.book.listed(provider, survey.look, Ok(listed), now);
         }
-        let failed = survey.failed;
+        let failures = survey.failures;
         if !destroy || orphans.is_empty() {
-            let result = failed.map_or(Ok(orphans), Err);
-            told.push(answer(reply, result));
+            told.push(answer(reply, Ok(Orphans { orphans, failures })));
             return;
         }
-        let mut calls = JoinSet::new();
-        for orphan in orphans {
-            if let Some(provider) = self.providers.get(&orphan.provider).cloned() {
-                calls.spawn(async move {
-                    let owned = Owned {
-                        resource: orphan.resource.clone(),
-                        mark: orphan.mark.clone(),
-                    };
-                    let gone = provider.destroy(&owned).await;
-                    gone.map(|_| orphan.clone())
-                        .map_err(|source| CollectError::Provider {
-                            provider: orphan.provider,
-                            source,
-                        })
-                });
-            }
-        }
+        let with_provider = orphans.into_iter().filter_map(|orphan| {
+            let provider = self.providers.get(&orphan.provider)?;
+            Some((Arc::clone(provider), orphan))
+        });
+        let with_provider = with_provider.collect();
+        let longest = self.settings.call;
         // The registry goes on meanwhile; a manager that ends leaves them to the next collection.
         tokio::spawn(async move {
-            let destroyed: Result<Vec<Orphan>, CollectError> =
-                calls.join_all().await.into_iter().collect();
-            let result = failed.map_or(destroyed, Err);
-            drop(reply.send(result));
+            let result = collect::destroy(with_provider, failures, longest).await;
+            drop(reply.send(Ok(result)));
         });
     }
 
@@ -291,16 +293,24 @@ impl Driver {
         let running = self.running.entry(provider).or_default();
         let waiting = self.waiting.entry(provider).or_default();
         while *running < self.settings.calls.max(1) {
-            let Some(next) = waiting.pop_front() else {
+            let Some(mut next) = waiting.pop_front() else {
                 break;
             };
+            if let (Call::Provision(_, order), Some(keys)) = (&mut next, &self.keys) {
+                order.ssh = Some(keys.seed(&order.mark.token, &order.spec));
+            }
             *running += 1;
-            let call = call(
-                Arc::clone(service),
-                self.manager.clone(),
-                next,
-                self.settings.call,
-            );
+            let longest = self.settings.longest(&next);
+            let unwanted = match &next {
+                Call::Act(id, _, Verb::Stop | Verb::Reboot) => {
+                    let (wanted, unwanted) = oneshot::channel();
+                    self.graceful.insert(id.clone(), wanted);
+                    Some(unwanted)
+                }
+                _ => None,
+            };
+            let manager = self.manager.clone();
+            let call = call(Arc::clone(service), manager, next, longest, unwanted);
             self.jobs
                 .spawn(async move { Done::Call(provider, call.await) });
         }
@@ -322,6 +332,12 @@ impl Driver {
             self.waiting.entry(provider).or_default().push_back(call);
             self.call_next(provider);
         }
+        // Whoever wants a machine to end now does not wait until it had its grace.
+        let book = &self.book;
+        self.graceful.retain(|id, _| {
+            let task = book.task_of(id);
+            !matches!(task, Some(Verb::ForceStop | Verb::Terminate))
+        });
     }
 
     /// Nothing is done or told before it is on disk, however long that takes.

@@ -31,6 +31,14 @@ pub enum OrderError {
     /// There are as many machines as there may be.
     #[error("there are {0} machines already: destroy some, or raise the limit")]
     TooMany(usize),
+    /// The provider's quota is used up.
+    #[error("it would pass the quota of {provider}: {used} used")]
+    Quota {
+        /// Whose.
+        provider: ProviderId,
+        /// The limits, and what is used of them.
+        used: String,
+    },
     /// The key was used for another order.
     #[error("machine {machine} was ordered with the key {key:?}, and differently")]
     KeyUsed {
@@ -78,6 +86,9 @@ pub enum AskError {
         /// Why.
         source: RefusedVerb,
     },
+    /// It is gone, or goes.
+    #[error("machine {0} is gone or goes, so it can be no node")]
+    Ending(MachineId),
     /// It is not in a pool.
     #[error("machine {0} belongs to no pool")]
     NoPool(MachineId),

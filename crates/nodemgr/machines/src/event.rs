@@ -86,6 +86,21 @@ pub enum Happened {
     },
     /// It was given back to its pool.
     Released,
+    /// It is a node of a Unit from now on.
+    Joined {
+        /// The Unit's description.
+        unit: String,
+    },
+    /// It is no node any more.
+    Left {
+        /// The Unit's description.
+        unit: String,
+    },
+    /// It is gone, and its Unit still knows it as a node.
+    NodeStays {
+        /// The Unit's description.
+        unit: String,
+    },
     /// Its provider had one that nobody needs, which was destroyed.
     StrayDestroyed {
         /// The provider's name of it.

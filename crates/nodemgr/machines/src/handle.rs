@@ -12,7 +12,7 @@ use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 
 use crate::activity::{Busy, Load, WorkKind};
 use crate::book::{Book, Pool};
-use crate::collect::Orphan;
+use crate::collect::Orphans;
 use crate::database;
 use crate::driver::{Command, Driver, Parts};
 use crate::error::{
@@ -154,6 +154,24 @@ impl Machines {
         self.ask(id, Verb::Terminate).await
     }
 
+    /// A machine is a node of this Unit from now on, or of none. A node is not put away for being idle or stopped, nor given to
+    /// anybody else; when its machine ends, the record stays until it is said here that the Unit does not know it any more.
+    ///
+    /// # Errors
+    /// When there is no such machine, or it ends.
+    pub async fn set_unit(&self, id: &MachineId, unit: Option<String>) -> Result<(), AskError> {
+        let answer = self.request(|reply| Command::SetUnit(id.clone(), unit, reply));
+        answer.await.unwrap_or(Err(AskError::Ended))
+    }
+
+    /// Waits until a machine that was to run does, or will not.
+    ///
+    /// # Errors
+    /// When there is no such machine (any more), or the registry has ended.
+    pub async fn wait_until_up(&self, id: &MachineId) -> Result<Arc<Record>, AskError> {
+        self.wait_for(id, Record::has_come_up_or_not).await
+    }
+
     /// Waits until a machine is in a wanted state.
     ///
     /// # Errors
@@ -163,10 +181,18 @@ impl Machines {
         id: &MachineId,
         wanted: impl Fn(State) -> bool,
     ) -> Result<Arc<Record>, AskError> {
+        self.wait_for(id, |record| wanted(record.state())).await
+    }
+
+    async fn wait_for(
+        &self,
+        id: &MachineId,
+        wanted: impl Fn(&Record) -> bool,
+    ) -> Result<Arc<Record>, AskError> {
         let mut snapshot = self.snapshot.clone();
         let reached = snapshot.wait_for(|all| {
             let machine = all.get(id);
-            machine.is_none_or(|machine| wanted(machine.record.state()))
+            machine.is_none_or(|machine| wanted(&machine.record))
         });
         let all = reached.await.map_err(|_| AskError::Ended)?;
         let machine = all.get(id).map(|machine| Arc::clone(&machine.record));
@@ -276,20 +302,20 @@ impl Machines {
     /// Looks at all machines of all providers, and tells which bear our mark and are known to nobody.
     ///
     /// # Errors
-    /// When a provider fails. What the others show is taken over all the same.
-    pub async fn find_orphans(&self) -> Result<Vec<Orphan>, CollectError> {
+    /// When the registry has ended. Providers that fail are named in the answer.
+    pub async fn find_orphans(&self) -> Result<Orphans, CollectError> {
         self.survey(false).await
     }
 
     /// Destroys what bears our mark and is known to nobody, and tells what that was.
     ///
     /// # Errors
-    /// When a provider fails.
-    pub async fn collect_orphans(&self) -> Result<Vec<Orphan>, CollectError> {
+    /// When the registry has ended. Providers that fail are named in the answer.
+    pub async fn collect_orphans(&self) -> Result<Orphans, CollectError> {
         self.survey(true).await
     }
 
-    async fn survey(&self, destroy: bool) -> Result<Vec<Orphan>, CollectError> {
+    async fn survey(&self, destroy: bool) -> Result<Orphans, CollectError> {
         let answer = self.request(|reply| Command::Collect(destroy, reply));
         answer.await.unwrap_or(Err(CollectError::Ended))
     }

@@ -11,6 +11,8 @@
 //! * [`Machines::ask`] takes the verbs of [`muster_lifecycle`]; what is not allowed is refused before anything happens.
 //!   [`Machines::destroy`] is one of them, and is tried until it is done.
 //! * [`Machines::begin_work`] and [`Machines::heartbeat`] keep a machine from being put away.
+//! * [`Machines::set_unit`] says that a machine is a node of a Unit: it is not put away for being idle or stopped, given to nobody
+//!   else, and remembered after its end until the Unit does not know it any more.
 //! * [`Machines::set_pool`], [`claim`](Machines::claim) and [`release`](Machines::release): warm pools.
 //! * [`Machines::find_orphans`] and [`collect_orphans`](Machines::collect_orphans): what bears our mark and nobody knows.
 //! * [`Machines::watch`] is the state of everything, [`Machines::events`] what happens; [`Machines::events_after`] what
@@ -37,13 +39,14 @@
 //! | task | started by | in | out | ends |
 //! |---|---|---|---|---|
 //! | registry, one | the daemon, from [`Machines::start`] | commands (bounded to 64), answers of providers, deadlines | database; then a `watch` of all machines, a broadcast of events (bounded to 256), answers; then calls | when every handle is gone, or it is dropped, which is safe at any time |
-//! | calls, [`Settings::calls`] of each provider at once | the registry | a provider | its answer | with the answer, or after [`Settings::call`] |
+//! | calls, [`Settings::calls`] of each provider at once | the registry | a provider | its answer | with the answer, or after [`Settings::call`]; a stop also when the machine shall end at once |
 //!
 //! # Invariants
 //! * A provider is asked for a machine only after its record is durable, always with the token of that record.
 //! * Nobody is told of what is not durable. A disk that is full stops the registry until it has space.
 //! * Each machine has at most one call under way that changes it.
 //! * Nothing that does not bear our mark is ever changed.
+//! * No order passes its provider's quota ([`Settings::quotas`]), however many come at once, pools' own among them.
 //! * A busy machine is not put away by a timer; work that was seen before a restart counts as having ended at the restart.
 //!
 //! # What this crate does not do
@@ -65,10 +68,12 @@ mod fault;
 mod handle;
 mod record;
 mod settings;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use activity::{Busy, WorkKind};
 pub use book::Pool;
-pub use collect::Orphan;
+pub use collect::{Orphan, Orphans};
 pub use database::SCHEMA;
 pub use driver::Parts;
 pub use error::{

@@ -52,6 +52,10 @@ pub struct Record {
     /// Who took it from its pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<String>,
+    /// The Unit that it is a node of, by the path of its description. It stays when the machine is gone, until somebody has
+    /// taken the node out of the Unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// How far it is.
     pub phase: Phase,
 }
@@ -107,6 +111,9 @@ pub struct Made {
     /// What else the provider tells.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
+    /// Why the last thing that was asked of it was not done, if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 impl Made {
@@ -119,6 +126,7 @@ impl Made {
             address: described.address,
             access: described.access,
             details: described.details,
+            trouble: None,
         }
     }
 }
@@ -153,13 +161,31 @@ impl Record {
         }
     }
 
-    /// What its provider said when it could not make it.
+    /// What its provider said when it could not make it, or not do what was asked of it last.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         match &self.phase {
             Phase::Gone { failure, .. } | Phase::Cancelled { failure, .. } => failure.as_deref(),
-            _ => None,
+            Phase::Made(made) => made.trouble.as_deref(),
+            Phase::Ordered => None,
         }
+    }
+
+    /// Whether nothing is under way any more with a machine that was to run: it does, it ends, or it is stopped and nobody
+    /// starts it.
+    #[must_use]
+    pub fn has_come_up_or_not(&self) -> bool {
+        match self.state() {
+            State::Running | State::ShuttingDown | State::Terminated => true,
+            State::Stopped(_) => self.made().is_none_or(|made| made.life.task().is_none()),
+            State::Pending | State::Stopping(_) => false,
+        }
+    }
+
+    /// Whether it is there, or somebody has to see to what it left: a node that its Unit still knows.
+    #[must_use]
+    pub fn concerns_somebody(&self) -> bool {
+        self.state() != State::Terminated || self.unit.is_some()
     }
 
     /// The mark it bears at its provider.
@@ -186,6 +212,7 @@ impl Record {
             spec: self.order.spec.clone(),
             mark: self.mark(manager),
             purchase: self.order.purchase.clone(),
+            ssh: None,
         }
     }
 

@@ -1,6 +1,15 @@
 //! How patient the registry is.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use muster_lifecycle::Verb;
+use muster_provider::{ProviderId, Quota};
+
+use crate::book::Call;
+
+/// How much longer than its grace a stop may take: the provider has to kill what is left, and to be asked and answer.
+const AFTER_GRACE: Duration = Duration::from_secs(60);
 
 /// How patient the registry is, and how much it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +26,8 @@ pub struct Settings {
     pub retry: Duration,
     /// The longest such wait.
     pub retry_longest: Duration,
-    /// How long a call may take. Its answer counts as lost then.
+    /// How long a call may take. Its answer counts as lost then. One that stops a machine may take as long as that is granted,
+    /// and a little more: some providers answer only when it is done.
     pub call: Duration,
     /// An order that was interrupted by a crash is carried on if it is not older; what may have been made of an older one is
     /// destroyed.
@@ -30,6 +40,8 @@ pub struct Settings {
     pub calls: usize,
     /// How many machines there may be, those that are gone and remembered among them.
     pub machines: usize,
+    /// How much of each provider may be used. An order that would pass it is not taken.
+    pub quotas: BTreeMap<ProviderId, Quota>,
     /// How many events are kept.
     pub events: u32,
 }
@@ -49,6 +61,7 @@ impl Default for Settings {
             remember: Duration::from_secs(60 * 60),
             calls: 64,
             machines: 10_000,
+            quotas: BTreeMap::new(),
             events: 10_000,
         }
     }
@@ -62,10 +75,22 @@ impl Settings {
             .saturating_mul(doubled)
             .min(self.retry_longest.max(self.retry))
     }
+
+    /// How long a call may take.
+    pub(crate) fn longest(&self, call: &Call) -> Duration {
+        match call {
+            Call::Act(_, _, Verb::Stop | Verb::Reboot) => {
+                self.call.max(self.stop_grace.saturating_add(AFTER_GRACE))
+            }
+            _ => self.call,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use muster_provider::{ClientToken, MachineId, ManagerId, Mark, Owned, ResourceId};
+
     use super::*;
 
     #[test]
@@ -73,5 +98,38 @@ mod tests {
         let settings = Settings::default();
         let waits = [0, 1, 2, 3, 7, u32::MAX].map(|count| settings.wait_after(count).as_secs());
         assert_eq!(waits, [1, 1, 2, 4, 60, 60]);
+    }
+
+    #[test]
+    fn a_call_that_stops_a_machine_lasts_longer_than_its_grace() {
+        let settings = Settings {
+            stop_grace: Duration::from_secs(3600),
+            ..Settings::default()
+        };
+        let (id, token) = (MachineId::random(), ClientToken::random());
+        let owned = Owned {
+            resource: ResourceId::new("a").unwrap(),
+            mark: Mark {
+                manager: ManagerId::new("manager").unwrap(),
+                machine: id.clone(),
+                token,
+            },
+        };
+        let longest = |settings: &Settings, verb| {
+            settings.longest(&Call::Act(id.clone(), owned.clone(), verb))
+        };
+        for verb in [Verb::Stop, Verb::Reboot] {
+            assert!(longest(&settings, verb) > settings.stop_grace, "{verb}");
+            // A grace that fits leaves a call its time.
+            assert_eq!(longest(&Settings::default(), verb), settings.call);
+        }
+        for verb in [Verb::Start, Verb::ForceStop, Verb::Hibernate] {
+            assert_eq!(longest(&settings, verb), settings.call, "{verb}");
+        }
+        let endless = Settings {
+            stop_grace: Duration::MAX,
+            ..settings
+        };
+        assert_eq!(longest(&endless, Verb::Stop), Duration::MAX);
     }
 }

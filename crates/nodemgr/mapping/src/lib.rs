@@ -24,7 +24,7 @@
 //!
 //! # The order of layers
 //! Each layer speaks of some fields; the last one that speaks of a field wins, and `null` takes the field back.
-//! 1. The request's defaults.
+//! 1. The request's defaults: the architecture and the region that the provider has where nobody names one.
 //! 2. Fields of templates (common ones, labels and `extra`), the topmost ancestor first and the template itself last.
 //! 3. `overrides.all` of the same templates in the same order.
 //! 4. The provider's overrides, in the same order.
@@ -58,8 +58,8 @@ mod spec;
 
 pub use explain::{Explanation, FieldStory, MappingStory, Step};
 pub use lock::{
-    BadPin, FrozenError, Inputs, LockError, LockFile, LockKey, LockUse, Pin, Pins, Plan, Stale,
-    inputs,
+    BadPin, FrozenError, Inputs, LockError, LockFile, LockKey, LockUse, Pin, PinFor, Pins, Plan,
+    Stale, pin_for,
 };
 pub use mapping::{Condition, Mapping, Mappings};
 pub use pattern::{MatchType, Pattern};

@@ -4,128 +4,46 @@
 //! answer is pinned under the template, the provider, the architecture and the region, together with a hash of everything that
 //! the answer depends on. While the hash is the same the pin is used; when it is not, the pin is stale and never used.
 //!
+//! What only this host has, such as an image that was built here, is pinned too. Whoever changes it means it: such a pin is used only
+//! where nothing may change, and otherwise follows.
+//!
 //! The text is YAML in one form only, sorted and with one value on a line, so that version control shows what changed.
 
+mod pins;
 mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use muster_config::{Format, Problem};
 use muster_template::field::{AMI, AMI_LOOKUP, ARCH, DIGEST, IMAGE, IMAGE_TYPE, ISO, REGION};
 use muster_template::{Arch, Limits, ProviderId, TemplateName, Value};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+pub use self::pins::{BadPin, Pin, Pins};
 use crate::resolve::{Provenance, Resolved};
-use crate::spec;
 
 /// The fields that decide which image a machine has: a change of any other leaves a pin as it is.
 const INPUTS: [&str; 8] = [
     IMAGE, IMAGE_TYPE, AMI, AMI_LOOKUP, ISO, DIGEST, ARCH, REGION,
 ];
 
-/// What is pinned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Pin {
-    /// An image of EC2.
-    Ami,
-    /// The checksum of what is downloaded.
-    Digest,
-    /// An image of a registry, by its digest.
-    Image,
-}
-
-impl Pin {
-    const ALL: [Self; 3] = [Self::Ami, Self::Digest, Self::Image];
-
-    /// The field that it stands for.
-    #[must_use]
-    pub fn field(self) -> &'static str {
-        match self {
-            Self::Ami => AMI,
-            Self::Digest => DIGEST,
-            Self::Image => IMAGE,
-        }
-    }
-
-    /// Whether a value names one thing for ever.
-    fn check(self, value: &str) -> Result<(), String> {
-        match self {
-            Self::Ami => spec::ami(value).map(drop),
-            Self::Digest => spec::digest(value).map(drop),
-            Self::Image => {
-                let (name, digest) = value.rsplit_once('@').unwrap_or_default();
-                let spaces = name.chars().any(|c| c.is_whitespace() || c.is_control());
-                if name.is_empty() || spaces || value.len() > 1024 {
-                    return Err("is not an image with its digest: `NAME@sha256:...`".to_owned());
-                }
-                spec::digest(digest).map(drop)
-            }
-        }
-    }
-}
-
-/// What was found for one machine: at least one thing, and each names one thing for ever.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pins {
-    values: BTreeMap<Pin, String>,
-}
-
-impl Pins {
-    /// Takes what was found.
-    ///
-    /// # Errors
-    /// Nothing was, or what was found could mean something else tomorrow.
-    pub fn new(values: impl IntoIterator<Item = (Pin, String)>) -> Result<Self, BadPin> {
-        let values: BTreeMap<Pin, String> = values.into_iter().collect();
-        if values.is_empty() {
-            return Err(BadPin::Nothing);
-        }
-        for (pin, value) in &values {
-            pin.check(value).map_err(|message| BadPin::Value {
-                field: pin.field(),
-                message,
-            })?;
-        }
-        Ok(Self { values })
-    }
-
-    /// What was found, by field.
-    pub fn iter(&self) -> impl Iterator<Item = (Pin, &str)> {
-        self.values
-            .iter()
-            .map(|(pin, value)| (*pin, value.as_str()))
-    }
-}
-
-/// Why something cannot be pinned.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadPin {
-    /// There is nothing to pin.
-    #[error("nothing was found that could be pinned")]
-    Nothing,
-    /// A value does not name one thing for ever.
-    #[error("{field} {message}")]
-    Value {
-        /// The field.
-        field: &'static str,
-        /// What is wrong.
-        message: String,
-    },
-}
-
 /// For what a pin holds.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LockKey {
     /// The template.
     pub template: TemplateName,
     /// The provider.
     pub provider: ProviderId,
     /// The architecture, where one is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arch: Option<Arch>,
     /// The region, where one is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
 }
 
@@ -143,8 +61,45 @@ impl fmt::Display for LockKey {
 }
 
 /// A hash of what a pin depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Inputs([u8; 32]);
+
+/// For what and from what an image is found, so that what is found later can be pinned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinFor {
+    /// For what.
+    pub key: LockKey,
+    /// From what.
+    pub inputs: Inputs,
+}
+
+impl FromStr for Inputs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.strip_prefix("sha256:").unwrap_or_default();
+        let mut hash = [0; 32];
+        match hex::decode_to_slice(digits, &mut hash) {
+            Ok(()) => Ok(Self(hash)),
+            Err(_) => Err("is not a hash: `sha256:` and 64 hexadecimal digits".to_owned()),
+        }
+    }
+}
+
+impl TryFrom<String> for Inputs {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Inputs> for String {
+    fn from(inputs: Inputs) -> Self {
+        inputs.to_string()
+    }
+}
 
 impl fmt::Display for Inputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -154,7 +109,7 @@ impl fmt::Display for Inputs {
 
 /// For what and from what a resolved template's image is found. What a pin itself says does not count.
 #[must_use]
-pub fn inputs(resolved: &Resolved) -> (LockKey, Inputs) {
+pub fn pin_for(resolved: &Resolved) -> PinFor {
     let written = |field: &str| {
         let history = resolved.history().find(|(name, _)| *name == field)?.1;
         let spoken = history
@@ -175,7 +130,8 @@ pub fn inputs(resolved: &Resolved) -> (LockKey, Inputs) {
         .collect();
     // Sorted at every level, and there is no value that JSON cannot write.
     let canonical = serde_json::to_vec(&set).unwrap_or_default();
-    (key, Inputs(Sha256::digest(canonical).into()))
+    let inputs = Inputs(Sha256::digest(canonical).into());
+    PinFor { key, inputs }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,7 +143,7 @@ struct Entry {
 /// How a lock file is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LockUse {
-    /// Pins hold; what is not pinned, or stale, is found and pinned.
+    /// Pins hold; what is not pinned, stale, or only this host's is found and pinned.
     #[default]
     Keep,
     /// Everything is found anew and pinned: `--update`.
@@ -242,19 +198,28 @@ impl LockFile {
         if lock_use == LockUse::Update {
             return Ok(Plan::Find);
         }
-        let (key, inputs) = inputs(resolved);
+        let PinFor { key, inputs } = pin_for(resolved);
         let frozen = lock_use == LockUse::Frozen;
         match self.entries.get(&key) {
-            Some(entry) if entry.inputs == inputs => Ok(Plan::Use(entry.pins.clone())),
+            Some(entry) if entry.inputs == inputs && (frozen || !entry.pins.are_local()) => {
+                Ok(Plan::Use(entry.pins.clone()))
+            }
             Some(_) if frozen => Err(FrozenError::Stale(key)),
             None if frozen => Err(FrozenError::NotPinned(key)),
             Some(_) | None => Ok(Plan::Find),
         }
     }
 
+    /// Whether something is pinned that holds wherever it is found again.
+    #[must_use]
+    pub fn holds(&self, found_for: &PinFor) -> bool {
+        let entry = self.entries.get(&found_for.key);
+        entry.is_some_and(|it| it.inputs == found_for.inputs && !it.pins.are_local())
+    }
+
     /// Pins what was found, in place of what was pinned before. Says whether that changed anything.
-    pub fn pin(&mut self, resolved: &Resolved, pins: Pins) -> bool {
-        let (key, inputs) = inputs(resolved);
+    pub fn pin(&mut self, found_for: PinFor, pins: Pins) -> bool {
+        let PinFor { key, inputs } = found_for;
         let entry = Entry { inputs, pins };
         let before = self.entries.insert(key, entry.clone());
         before.as_ref() != Some(&entry)
@@ -263,7 +228,8 @@ impl LockFile {
     /// Entries that no longer fit any of what is resolved now.
     #[must_use]
     pub fn stale<'a>(&self, resolved: impl IntoIterator<Item = &'a Resolved>) -> Vec<Stale> {
-        let now: BTreeMap<LockKey, Inputs> = resolved.into_iter().map(inputs).collect();
+        let now = resolved.into_iter().map(pin_for);
+        let now: BTreeMap<LockKey, Inputs> = now.map(|it| (it.key, it.inputs)).collect();
         let entries = self.entries.iter();
         let stale = entries.filter_map(|(key, entry)| match now.get(key) {
             Some(inputs) if *inputs == entry.inputs => None,
@@ -271,6 +237,11 @@ impl LockFile {
             None => Some(Stale::Unused(key.clone())),
         });
         stale.collect()
+    }
+
+    /// For what something is pinned, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &LockKey> {
+        self.entries.keys()
     }
 
     /// Removes an entry. Says whether there was one.

@@ -17,7 +17,8 @@ use crate::mapping::{Mapping, Mappings};
 pub struct Request {
     /// Who shall make the machine.
     pub provider: ProviderId,
-    /// What holds where no template speaks, such as the provider's own architecture and region.
+    /// What holds where no template speaks: the provider's own architecture, which mappings see, and its region, which the machine
+    /// gets.
     pub defaults: Fields,
     /// What whoever asks wants instead of what the template says, such as a region. Mappings see it.
     pub given: Fields,

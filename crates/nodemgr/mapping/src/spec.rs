@@ -12,6 +12,7 @@ use muster_template::field::{ENV, USER_DATA};
 use muster_template::{Arch, Value, show};
 use serde::{Deserialize, Serialize};
 
+use crate::lock::PinFor;
 use crate::resolve::{Provenance, Resolved};
 
 /// A machine as a provider makes it. What is `None` nobody set: the provider's default holds.
@@ -26,7 +27,7 @@ pub struct MachineSpec {
     /// What the image is, where the provider has several kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_type: Option<ImageType>,
-    /// The checksum of the image as it is downloaded, `sha256:` and 64 hexadecimal digits.
+    /// The checksum of the image as it is downloaded, `sha256:` and 64 hexadecimal digits, or `sha512:` and 128.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The user that commands are run as.
@@ -71,6 +72,9 @@ pub struct MachineSpec {
     /// How an image of EC2 is found, in the region and for the architecture above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ami_lookup: Option<AmiLookup>,
+    /// What the lock file shall say once the image is found: nothing where it says so already, or there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pin_for: Option<PinFor>,
     /// All other fields, for whichever provider knows them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Value>,
@@ -180,6 +184,7 @@ impl fmt::Debug for MachineSpec {
             .field("iso", &self.iso)
             .field("ami", &self.ami)
             .field("ami_lookup", &self.ami_lookup)
+            .field("pin_for", &self.pin_for)
             .field("extra", &extra.collect::<BTreeMap<_, _>>())
             .finish()
     }

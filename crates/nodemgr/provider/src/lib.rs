@@ -9,6 +9,7 @@
 //! * [`Mark`] is what stands on everything that is made: whose it is, which machine, which order. [`Owned`] is a machine with
 //!   the mark it must bear; nothing is changed that bears another.
 //! * [`ProviderError`] says which provider failed at what, and by its [`FailureClass`] what that means for the caller.
+//! * [`Quota`] is how much of a provider may be used, [`Used`] how much is.
 //! * [`sim::SimCloud`] is the simulated cloud: latency, failures, lost answers, capacity, quotas, interruptions, drawn from a
 //!   seed; in a file, it outlives the process. [`local::LocalProvider`] is this machine, and says that it is insecure.
 //! * `testing` (feature `testing`) is the conformance suite, and a clock to set.
@@ -37,7 +38,9 @@ pub mod local;
 mod mark;
 mod name;
 mod provider;
+mod quota;
 pub mod sim;
+mod ssh;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -50,3 +53,5 @@ pub use muster_mapping::MachineSpec;
 pub use muster_template::ProviderId;
 pub use name::{ClientToken, InvalidName, MachineId, ManagerId, ResourceId};
 pub use provider::{Answer, Described, Isolation, Order, Profile, Provider, Purchase};
+pub use quota::{Quota, Used};
+pub use ssh::{Secret, SshSeed};

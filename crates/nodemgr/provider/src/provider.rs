@@ -12,6 +12,7 @@ use crate::capability::Capabilities;
 use crate::error::ProviderError;
 use crate::mark::{Mark, Owned};
 use crate::name::{ManagerId, ResourceId};
+use crate::ssh::SshSeed;
 use muster_mapping::MachineSpec;
 use muster_template::ProviderId;
 
@@ -66,6 +67,9 @@ pub struct Order {
     pub mark: Mark,
     /// How it is paid for.
     pub purchase: Purchase,
+    /// The keys it is born with, for providers whose machines are reached by ssh. They follow from the token, so that an order
+    /// that is repeated is the same.
+    pub ssh: Option<SshSeed>,
 }
 
 /// What a provider says about one of its machines.

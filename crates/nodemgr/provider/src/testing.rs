@@ -21,6 +21,7 @@ pub use self::report::{CaseOutcome, Report};
 use crate::clock::Clock;
 use crate::name::ResourceId;
 use crate::provider::{Profile, Provider};
+use crate::ssh::SshSeed;
 use muster_mapping::MachineSpec;
 
 /// What the suite needs to know of a provider.
@@ -30,6 +31,11 @@ pub trait Rig: fmt::Debug + Send + Sync {
 
     /// A small machine that it can make.
     fn spec(&self) -> MachineSpec;
+
+    /// The keys that its machines are given, where they need some.
+    fn ssh(&self) -> Option<SshSeed> {
+        None
+    }
 
     /// How long a machine may take to get from one state to the next.
     fn patience(&self) -> Duration;
@@ -90,9 +96,11 @@ pub async fn run(rig: &dyn Rig) -> Report {
             None => {
                 let bench = Bench::new(rig);
                 let result = (case.run)(&bench).await;
-                match result.and(bench.clean_up().await) {
-                    Ok(()) => CaseOutcome::Passed,
-                    Err(what) => CaseOutcome::Failed(what),
+                let skipped = bench.skipped();
+                match (result.and(bench.clean_up().await), skipped) {
+                    (Ok(()), None) => CaseOutcome::Passed,
+                    (Ok(()), Some(why)) => CaseOutcome::Skipped(why),
+                    (Err(what), _) => CaseOutcome::Failed(what),
                 }
             }
         };

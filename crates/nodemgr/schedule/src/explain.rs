@@ -17,7 +17,8 @@ pub struct Explanation {
     pub chosen: bool,
     /// The place it came in, if it fits.
     pub place: Option<u32>,
-    /// What decided: one sentence for one that fits, one for each thing that keeps it from fitting.
+    /// What decided: one sentence for one that fits, and another if it counts less in a quota than it may use; one for each
+    /// thing that keeps it from fitting.
     pub why: Vec<String>,
 }
 
@@ -38,7 +39,10 @@ impl Decision {
                 let (place, why) = match verdict {
                     Verdict::Fits { place } => {
                         let why = versus_best(candidate, best, policy, world);
-                        (Some(*place), vec![why])
+                        let uncounted = world.uncounted(candidate);
+                        let uncounted = uncounted.map(|what| uncounted_text(what, candidate));
+                        let why = std::iter::once(why).chain(uncounted);
+                        (Some(*place), why.collect())
                     }
                     Verdict::Unfit(found) => {
                         let why = found.iter();
@@ -87,6 +91,14 @@ fn versus_best(
             )
         }
     }
+}
+
+/// A limit that is not kept is said, since whoever set it may count on it.
+fn uncounted_text(what: &str, candidate: &Candidate) -> String {
+    format!(
+        "nobody set its {what}, so that counts for nothing in the quota of {}",
+        candidate.provider
+    )
 }
 
 const fn word(criterion: Criterion) -> &'static str {

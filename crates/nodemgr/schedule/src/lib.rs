@@ -10,7 +10,8 @@
 //!
 //! # How it chooses
 //! First what fits: every resource that is needed must be known and large enough, disk too; architecture, region, labels,
-//! taints, ways to use it, how long it lives, price, market, and the provider's quota. Then by the criteria of the policy, in
+//! taints, ways to use it, how long it lives, price, market, and the provider's quota, in which a size that nobody set counts for
+//! nothing (and the explanation says so). Then by the criteria of the policy, in
 //! their order: what is better by the first wins, equal ones are compared by the second, and so on; at last by name, so that
 //! the same candidates in any order give the same choice.
 //!
@@ -48,5 +49,6 @@ pub use candidate::{Candidate, Market, Origin, Room, Taint};
 pub use choose::{Decision, Verdict, choose};
 pub use explain::Explanation;
 pub use fit::{Unfit, UnfitSet};
+pub use muster_provider::Quota;
 pub use policy::{Criterion, Need, Policy, Spot};
-pub use world::{Quota, World};
+pub use world::World;

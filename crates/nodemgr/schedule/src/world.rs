@@ -2,27 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use muster_provider::{Quota, Used};
 use muster_template::ProviderId;
 
 use crate::candidate::Candidate;
-
-/// So much of a provider's resources. As a limit, what is unset has none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Quota {
-    /// Machines.
-    pub machines: Option<u64>,
-    /// Virtual processors.
-    pub cpus: Option<u64>,
-    /// Memory in MiB.
-    pub memory_mb: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Used {
-    machines: u64,
-    cpus: u64,
-    memory_mb: u64,
-}
 
 /// How many machines there are in each zone of a region.
 type ByZone = BTreeMap<Option<String>, u64>;
@@ -47,52 +30,50 @@ impl World {
     pub fn take(&mut self, candidate: &Candidate) {
         if candidate.is_new() {
             let used = self.used.entry(candidate.provider).or_default();
-            used.machines += 1;
-            used.cpus += u64::from(candidate.room.cpus.unwrap_or(0));
-            used.memory_mb = used
-                .memory_mb
-                .saturating_add(candidate.room.memory_mb.unwrap_or(0));
+            count(used, candidate);
             let regions = self.domains.entry(candidate.provider).or_default();
             let zones = regions.entry(candidate.region.clone()).or_default();
             *zones.entry(candidate.zone.clone()).or_default() += 1;
         }
     }
 
-    /// Whether a new machine would pass a limit. What it has and is not known would.
+    fn quota(&self, provider: ProviderId) -> Quota {
+        self.quotas.get(&provider).copied().unwrap_or_default()
+    }
+
+    fn used(&self, provider: ProviderId) -> Used {
+        self.used.get(&provider).copied().unwrap_or_default()
+    }
+
+    /// Whether a new machine would pass a limit.
     pub(crate) fn is_full_for(&self, candidate: &Candidate) -> bool {
-        let Some(quota) = self.quotas.get(&candidate.provider) else {
-            return false;
-        };
         if !candidate.is_new() {
             return false;
         }
-        let used = self
-            .used
-            .get(&candidate.provider)
-            .copied()
-            .unwrap_or_default();
-        let passes = |limit: Option<u64>, used: u64, more: Option<u64>| {
-            limit.is_some_and(|limit| more.is_none_or(|more| used.saturating_add(more) > limit))
-        };
-        passes(quota.machines, used.machines, Some(1))
-            || passes(quota.cpus, used.cpus, candidate.room.cpus.map(u64::from))
-            || passes(quota.memory_mb, used.memory_mb, candidate.room.memory_mb)
+        let mut used = self.used(candidate.provider);
+        count(&mut used, candidate);
+        self.quota(candidate.provider).is_passed_by(&used)
+    }
+
+    /// What is limited and nobody has set of a new machine, so that it counts for nothing.
+    pub(crate) fn uncounted(&self, candidate: &Candidate) -> Option<&'static str> {
+        if !candidate.is_new() {
+            return None;
+        }
+        let quota = self.quota(candidate.provider);
+        let cpus = quota.cpus.is_some() && candidate.room.cpus.is_none();
+        let memory = quota.memory_mb.is_some() && candidate.room.memory_mb.is_none();
+        match (cpus, memory) {
+            (true, true) => Some("cpus and memory"),
+            (true, false) => Some("cpus"),
+            (false, true) => Some("memory"),
+            (false, false) => None,
+        }
     }
 
     /// The limits of a provider, and what is used of them.
     pub(crate) fn quota_text(&self, provider: ProviderId) -> String {
-        let quota = self.quotas.get(&provider).copied().unwrap_or_default();
-        let used = self.used.get(&provider).copied().unwrap_or_default();
-        let part = |what: &str, used: u64, limit: Option<u64>| {
-            limit.map(|limit| format!("{used} of {limit} {what}"))
-        };
-        let parts = [
-            part("machines", used.machines, quota.machines),
-            part("cpus", used.cpus, quota.cpus),
-            part("MiB of memory", used.memory_mb, quota.memory_mb),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        parts.join(", ")
+        self.quota(provider).describe(&self.used(provider))
     }
 
     /// How many machines stand where a candidate would.
@@ -102,4 +83,9 @@ impl World {
         let count = zones.and_then(|zones| zones.get(&candidate.zone));
         count.copied().unwrap_or(0)
     }
+}
+
+fn count(used: &mut Used, candidate: &Candidate) {
+    let room = candidate.room;
+    used.add(room.cpus.map(u64::from), room.memory_mb);
 }

@@ -40,6 +40,35 @@ fn a_stop_is_done_when_it_is_stopped() {
 }
 
 #[test]
+fn a_start_that_leaves_a_machine_stopped_is_given_up() {
+    let settle = Duration::from_secs(30);
+    let patience = |machine: &Lifecycle, now| {
+        machine.patience(Duration::from_secs(5), settle, VerbSet::ALL, now)
+    };
+    for (verb, halt) in [(Verb::Start, Halt::Off), (Verb::Resume, Halt::Hibernated)] {
+        let mut machine = at(State::Stopped(halt));
+        begin(&mut machine, verb).unwrap();
+        // The provider may not show yet that it starts.
+        assert_eq!(
+            patience(&machine, T0),
+            Some(Patience::Until(T0.after(settle)))
+        );
+        let up = T0.after(Duration::from_secs(10));
+        machine.observe(State::Pending, up).unwrap();
+        assert_eq!(
+            patience(&machine, up.after(settle)),
+            None,
+            "it may boot long"
+        );
+        let down = T0.after(Duration::from_secs(20));
+        machine.observe(State::Stopped(Halt::Off), down).unwrap();
+        let until = down.after(settle);
+        assert_eq!(patience(&machine, down), Some(Patience::Until(until)));
+        assert_eq!(patience(&machine, until), Some(Patience::GiveUp));
+    }
+}
+
+#[test]
 fn a_graceful_stop_becomes_a_forced_one_after_its_grace_and_nothing_else_does() {
     let grace = Duration::from_secs(5);
     let mut machine = at(State::Running);

@@ -17,6 +17,7 @@ fn facts(state: State) -> Facts {
         work: Work::default(),
         reachable: true,
         kept_warm: false,
+        is_node: false,
         supported: VerbSet::ALL,
     }
 }
@@ -131,6 +132,25 @@ fn a_machine_kept_warm_does_not_go_idle() {
     assert_eq!(due(&idle_timer(), &facts, second(9999)), Due::Never);
 }
 
+#[test]
+fn a_node_of_a_unit_is_ended_by_its_lifetime_alone() {
+    let timers = Timers {
+        stopped: Some(Duration::from_secs(600)),
+        ..idle_timer()
+    };
+    for state in [State::Running, State::Stopped(Halt::Off)] {
+        let mut facts = facts(state);
+        facts.is_node = true;
+        assert_eq!(due(&timers, &facts, second(9999)), Due::Never, "{state}");
+        let timers = Timers {
+            lifetime: Some(Duration::from_secs(600)),
+            ..timers
+        };
+        let now = Due::Now(Verb::Terminate, Reason::Lifetime);
+        assert_eq!(due(&timers, &facts, second(9999)), now, "{state}");
+    }
+}
+
 prop_compose! {
     fn any_timers()(
         idle in prop::option::of(0u64..100),
@@ -154,11 +174,12 @@ prop_compose! {
         last in 0u64..200,
         reachable: bool,
         kept_warm: bool,
+        is_node: bool,
         verbs in prop::collection::vec(prop::sample::select(&Verb::ALL[..]), 0..7),
     ) -> Facts {
         let work = Work { sessions, commands, heartbeat_until: heartbeat.map(second), last: second(last) };
         Facts {
-            state, since: second(since), made: second(made), work, reachable, kept_warm,
+            state, since: second(since), made: second(made), work, reachable, kept_warm, is_node,
             supported: VerbSet::of(&verbs),
         }
     }
@@ -179,6 +200,7 @@ proptest! {
                 if reason == Reason::Idle {
                     prop_assert!(facts.reachable && !facts.kept_warm);
                 }
+                prop_assert!(!facts.is_node || reason == Reason::Lifetime);
             }
             Due::Held => prop_assert!(facts.work.is_busy(now)),
             Due::At(at) => {

@@ -17,7 +17,7 @@ pub(crate) struct CallFailure {
 
 impl Book {
     /// The call of a machine has ended; what it was for is looked at again.
-    fn free(&mut self, id: &MachineId) {
+    pub(super) fn free(&mut self, id: &MachineId) {
         if let Some(entry) = self.entries.get_mut(id) {
             entry.doing = Doing::Nothing;
         }
@@ -198,20 +198,20 @@ impl Book {
             }
             Err(failure) => {
                 self.fail(id, &failure, false, now);
-                self.give_up(id, verb, now);
+                self.give_up(id, verb, failure.text, now);
                 self.look_now(now);
             }
         }
         self.settle_machine(id, now);
     }
 
-    fn task_of(&self, id: &MachineId) -> Option<Verb> {
+    pub(crate) fn task_of(&self, id: &MachineId) -> Option<Verb> {
         let task = self.record(id)?.made()?.life.task()?;
         Some(task.verb)
     }
 
     /// The state that a call led to, of which nothing else is known.
-    fn see_state(&mut self, id: &MachineId, state: State, now: Moment) {
+    pub(super) fn see_state(&mut self, id: &MachineId, state: State, now: Moment) {
         let Some(record) = self.record(id) else {
             return;
         };
@@ -245,13 +245,14 @@ impl Book {
         }
     }
 
-    fn give_up(&mut self, id: &MachineId, verb: Verb, now: Moment) {
-        let Some(made) = self.record(id).and_then(|record| record.made()) else {
-            return;
-        };
-        let mut life = made.life;
-        life.give_up(verb);
-        self.set_life(id, life);
+    /// What was asked will not be done. Why stays on the record, for whoever waited.
+    pub(super) fn give_up(&mut self, id: &MachineId, verb: Verb, why: String, now: Moment) {
+        self.change(id, |record| {
+            if let Phase::Made(made) = &mut record.phase {
+                made.life.give_up(verb);
+                made.trouble = Some(why);
+            }
+        });
         self.tell(id, Happened::NotDone { verb }, now);
     }
 

@@ -3,6 +3,7 @@
 use muster_lifecycle::pool::{Member, PoolSize, plan};
 use muster_lifecycle::{Moment, Reason, State, Verb, VerbSet};
 use muster_provider::MachineId;
+use muster_telemetry::ErrorChain;
 use serde::{Deserialize, Serialize};
 
 use super::Book;
@@ -17,6 +18,9 @@ pub struct Pool {
     pub size: PoolSize,
     /// What its machines are like. Its key must not be set: every machine is one of its own.
     pub order: MachineOrder,
+    /// Whether the configuration asks for it: then it goes when the configuration does not any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub configured: bool,
 }
 
 /// A change of a pool that is to be written down.
@@ -92,6 +96,7 @@ impl Book {
         }
         let ready = |record: &Record| {
             record.claimed.is_none()
+                && record.unit.is_none()
                 && record.state() == State::Running
                 && record.made().is_some_and(|made| made.life.task().is_none())
         };
@@ -197,10 +202,8 @@ impl Book {
         }
         if may_make {
             for _ in 0..plan.make {
-                if self
-                    .order(order.clone(), Some(name.to_owned()), now)
-                    .is_err()
-                {
+                if let Err(error) = self.order(order.clone(), Some(name.to_owned()), now) {
+                    tracing::warn!(pool = name, error = %ErrorChain(&error), "a pool stays smaller than it should be");
                     let wait = self.settings.wait_after(u32::MAX);
                     if let Some(state) = self.pools.get_mut(name) {
                         state.retry_at = Some(now.after(wait));
@@ -219,7 +222,9 @@ impl Book {
             id: index,
             state: entry.record.state(),
             task: task.map(|task| task.verb),
-            taken: entry.record.claimed.is_some() || entry.load.work().is_busy(now),
+            taken: entry.record.claimed.is_some()
+                || entry.record.unit.is_some()
+                || entry.load.work().is_busy(now),
             supported: source.map_or(VerbSet::NONE, |source| source.verbs),
         }
     }

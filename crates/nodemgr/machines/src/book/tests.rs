@@ -334,3 +334,41 @@ fn a_refused_destroy_is_tried_again_and_told() {
     let task = rig.book.record(&id).unwrap().made().unwrap().life.task();
     assert_eq!(task.map(|task| task.verb), Some(Verb::Terminate));
 }
+
+/// A machine that was started may stop again at once, and a provider may refuse to start it.
+#[test]
+fn a_start_that_does_not_come_about_is_given_up_and_says_why() {
+    let mut rig = Rig::new();
+    rig.step(Step::Order);
+    rig.step(Step::Answer(0, Outcome::Done));
+    let id = rig.book.ids().next().unwrap().clone();
+    let now = rig.now();
+    rig.book.ask(&id, Verb::Stop, Reason::Asked, now).unwrap();
+    rig.carry_out();
+    rig.answer_all();
+    let stopped = State::Stopped(muster_lifecycle::Halt::Off);
+    assert_eq!(rig.book.record(&id).unwrap().state(), stopped);
+
+    rig.book.ask(&id, Verb::Start, Reason::Asked, now).unwrap();
+    assert!(!rig.book.record(&id).unwrap().has_come_up_or_not());
+    let refusal = CallFailure {
+        operation: "start".to_owned(),
+        class: FailureClass::Refused,
+        text: "no such disk".to_owned(),
+    };
+    rig.book.acted(&id, Verb::Start, Err(refusal), now);
+    let record = rig.book.record(&id).unwrap();
+    assert!(record.has_come_up_or_not(), "{record:?}");
+    assert_eq!(record.failure(), Some("no such disk"));
+
+    rig.book.ask(&id, Verb::Start, Reason::Asked, now).unwrap();
+    assert_eq!(rig.book.record(&id).unwrap().failure(), None);
+    rig.book.acted(&id, Verb::Start, Ok(State::Pending), now);
+    assert!(!rig.book.record(&id).unwrap().has_come_up_or_not());
+    rig.book.see_state(&id, stopped, now);
+    rig.book.settle_machine(&id, now);
+    let record = rig.book.record(&id).unwrap();
+    assert!(record.has_come_up_or_not(), "{record:?}");
+    assert!(record.failure().unwrap().contains("stopped all the same"));
+    assert_eq!(rig.book.task_of(&id), None);
+}

@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use muster_fault::{Action, Point, Trial, matrix, test_program};
 use muster_lifecycle::State;
-use muster_machines::{Record, SCHEMA};
+use muster_machines::testing::{self, records};
 use muster_provider::sim::{SimCloud, SimSettings};
-use muster_store::rusqlite::Connection;
-use muster_store::{OnDamage, Store, StoreConfig};
 use rand::RngExt as _;
 use tempfile::TempDir;
 
@@ -21,40 +19,20 @@ const STEPS: &[&str] = &[
 ];
 
 fn keeper(folder: &Path, steps: &[&str]) -> Command {
-    let mut command = Command::new(test_program("machine_keeper"));
-    command
-        .arg(folder)
-        .args(steps)
-        .env_remove("MUSTER_FAULT")
-        .stderr(Stdio::inherit());
+    let mut command = testing::command(&test_program("machine_keeper"));
+    command.arg(folder).args(steps);
     command
 }
 
 /// Runs to the end.
 fn run(folder: &Path, steps: &[&str]) -> Vec<String> {
-    let output = keeper(folder, steps).output().expect("the keeper starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{:?} after {said}", output.status);
-    said.lines().map(ToOwned::to_owned).collect()
+    testing::run_to_end(&mut keeper(folder, steps))
 }
 
 /// Every machine of the cloud, by what the manager calls it, and every record that is not gone.
 fn compare(folder: &Path) -> BTreeSet<(Option<String>, State)> {
     let cloud = SimCloud::open(&folder.join("cloud"), SimSettings::default()).unwrap();
-    let config = StoreConfig::new(folder.join("state/machines.db"), "look", OnDamage::Refuse);
-    let store = Store::open(&config.schema(&SCHEMA)).unwrap().store;
-    let texts: Vec<String> = store
-        .read(|db: &Connection| {
-            let mut query = db.prepare("SELECT record FROM machines_machine")?;
-            query.query_map([], |row| row.get(0))?.collect()
-        })
-        .wait()
-        .unwrap();
-    store.close().wait().unwrap();
-    let records: Vec<Record> = texts
-        .iter()
-        .map(|text| serde_json::from_str(text).unwrap())
-        .collect();
+    let records = records(folder).unwrap();
     let living = records.iter().filter(|it| it.state() != State::Terminated);
     let known: BTreeSet<_> = living
         .clone()

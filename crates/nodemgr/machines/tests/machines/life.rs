@@ -149,7 +149,7 @@ async fn this_machine_is_given_to_everybody_and_never_goes_away() {
     manager.wait(&one, State::Terminated).await;
     manager.die().await;
     let manager = world.start().await;
-    manager.machines.find_orphans().await.unwrap();
+    let _ = manager.machines.find_orphans().await.unwrap();
     assert_eq!(manager.state(&two), State::Running);
 }
 

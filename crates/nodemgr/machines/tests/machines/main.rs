@@ -7,8 +7,12 @@
 
 mod kill;
 mod life;
+mod many;
+mod nodes;
 mod orphans;
+mod others;
 mod pools;
+mod quotas;
 mod recovery;
 mod rig;
 mod scale;

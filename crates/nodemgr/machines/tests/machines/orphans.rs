@@ -19,6 +19,7 @@ async fn make(world: &World, mark: Mark) {
         spec: MachineSpec::default(),
         mark,
         purchase: Default::default(),
+        ssh: None,
     };
     world.cloud.provider().provision(&order).await.unwrap();
 }
@@ -33,14 +34,17 @@ async fn orphans_are_found_and_collected_and_nothing_else_is_touched() {
     make(&world, mark("another")).await;
     world.cloud.add_foreign().unwrap();
 
-    let found = in_time(manager.machines.find_orphans()).await.unwrap();
+    let found = in_time(manager.machines.find_orphans())
+        .await
+        .unwrap()
+        .orphans;
     let marks: Vec<&Mark> = found.iter().map(|it| &it.mark).collect();
     assert_eq!(marks, [&orphan]);
     assert_eq!(found[0].reason, Reason::Orphan);
     assert_eq!(world.cloud.machines().len(), 4, "looking changes nothing");
 
     let collected = in_time(manager.machines.collect_orphans()).await.unwrap();
-    assert_eq!(collected.len(), 1);
+    assert_eq!(collected.orphans.len(), 1);
     let left: Vec<_> = world
         .cloud
         .machines()
@@ -51,7 +55,7 @@ async fn orphans_are_found_and_collected_and_nothing_else_is_touched() {
     assert!(!left.contains(&Some(orphan)));
     assert_eq!(manager.state(&known), State::Running);
     let none = in_time(manager.machines.collect_orphans()).await.unwrap();
-    assert!(none.is_empty());
+    assert!(none.orphans.is_empty() && none.failures.is_empty());
 }
 
 #[tokio::test]
@@ -64,9 +68,12 @@ async fn a_manager_that_lost_its_database_finds_its_machines_by_their_mark() {
     manager.die().await;
     world.lose_database();
     let manager = world.start().await;
-    let found = in_time(manager.machines.find_orphans()).await.unwrap();
+    let found = in_time(manager.machines.find_orphans())
+        .await
+        .unwrap()
+        .orphans;
     assert_eq!(found.len(), 3);
-    in_time(manager.machines.collect_orphans()).await.unwrap();
+    let _ = in_time(manager.machines.collect_orphans()).await.unwrap();
     assert!(world.cloud.machines().is_empty());
 }
 

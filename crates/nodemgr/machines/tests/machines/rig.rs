@@ -1,23 +1,22 @@
 //! A registry on a simulated cloud, with a clock that tests set.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_lifecycle::timers::Timers;
 use muster_lifecycle::{Moment, State};
-use muster_machines::{MachineOrder, Machines, Parts, Record, SCHEMA, Settings};
+use muster_machines::{MachineOrder, Machines, Parts, Record, SCHEMA, Settings, testing};
 use muster_provider::sim::{SimCloud, SimSettings};
 use muster_provider::testing::ManualClock;
-use muster_provider::{MachineId, MachineSpec, ManagerId, ProviderId, Purchase};
+use muster_provider::{MachineId, MachineSpec, ManagerId, Provider, ProviderId};
+use muster_seed::ManagerKeys;
 use muster_store::{OnDamage, Store, StoreConfig};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-/// Far more than anything takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) use muster_machines::testing::{eventually, in_time};
 
 pub(crate) const MANAGER: &str = "manager";
+pub(crate) const SECRET: [u8; 32] = [5; 32];
 
 /// Fast, so that a test need not wait.
 pub(crate) fn quick() -> Settings {
@@ -69,17 +68,30 @@ impl World {
     }
 
     pub(crate) async fn start_with(&self, settings: Settings) -> Manager {
+        self.start_beside(settings, None).await
+    }
+
+    /// With one more provider.
+    pub(crate) async fn start_beside(
+        &self,
+        settings: Settings,
+        other: Option<Arc<dyn Provider>>,
+    ) -> Manager {
         let path = self.folder.path().join("state/machines.db");
         let config = StoreConfig::new(path, "test", OnDamage::Refuse).schema(&SCHEMA);
         let store = Store::open(&config).unwrap().store;
         let parts = Parts {
             store: store.clone(),
             manager: ManagerId::new(MANAGER).unwrap(),
-            providers: vec![
-                Arc::new(self.cloud.provider()),
+            providers: [
+                Arc::new(self.cloud.provider()) as Arc<dyn Provider>,
                 Arc::new(muster_provider::local::LocalProvider::new()),
-            ],
+            ]
+            .into_iter()
+            .chain(other)
+            .collect(),
             clock: self.clock.clone(),
+            keys: Some(Arc::new(ManagerKeys::from_secret(&SECRET))),
         };
         let (machines, task) = Machines::start(parts, settings).await.unwrap();
         Manager {
@@ -141,31 +153,6 @@ impl Manager {
     }
 }
 
-/// Fails the test instead of waiting for ever.
-pub(crate) async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work)
-        .await
-        .expect("it takes far too long")
-}
-
-/// Looks until something holds.
-pub(crate) async fn eventually(mut holds: impl FnMut() -> bool) {
-    in_time(async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
-}
-
 pub(crate) fn order() -> MachineOrder {
-    MachineOrder {
-        provider: ProviderId::Sim,
-        template: "test".to_owned(),
-        spec: MachineSpec::default(),
-        purchase: Purchase::OnDemand,
-        labels: Default::default(),
-        timers: Timers::default(),
-        key: None,
-    }
+    testing::order(ProviderId::Sim, MachineSpec::default(), None)
 }

@@ -26,8 +26,8 @@ fn a_pin_holds_while_what_it_was_found_from_is_the_same() {
     let mut lock = LockFile::default();
     assert_eq!(lock.plan(LockUse::Keep, &found), Ok(Plan::Find));
     let pins = ami("ami-0a116fa7c861dd5f9");
-    assert!(lock.pin(&found, pins.clone()));
-    assert!(!lock.pin(&found, pins.clone()));
+    assert!(lock.pin(pin_for(&found), pins.clone()));
+    assert!(!lock.pin(pin_for(&found), pins.clone()));
     assert_eq!(
         lock.plan(LockUse::Keep, &found),
         Ok(Plan::Use(pins.clone()))
@@ -47,8 +47,8 @@ fn a_pin_holds_while_what_it_was_found_from_is_the_same() {
 fn a_stale_pin_is_never_used_and_is_reported() {
     let before = resolved("{name: a, image: x, region: eu-west-1}");
     let mut lock = LockFile::default();
-    lock.pin(&before, ami("ami-0a116fa7c861dd5f9"));
-    let (key, _) = inputs(&before);
+    lock.pin(pin_for(&before), ami("ami-0a116fa7c861dd5f9"));
+    let key = pin_for(&before).key;
     let after = resolved("{name: a, image: y, region: eu-west-1}");
     assert_eq!(lock.plan(LockUse::Keep, &after), Ok(Plan::Find));
     let refused = lock.plan(LockUse::Frozen, &after);
@@ -63,7 +63,7 @@ fn a_stale_pin_is_never_used_and_is_reported() {
         refused.to_string(),
         "nothing is pinned for template a for aws, in eu-west-2, and the lock file must not change"
     );
-    assert!(lock.pin(&after, ami("ami-12345678")));
+    assert!(lock.pin(pin_for(&after), ami("ami-12345678")));
     assert_eq!((lock.len(), lock.stale([&after])), (1, Vec::new()));
     assert!(lock.remove(&key) && !lock.remove(&key) && lock.is_empty());
 }
@@ -72,7 +72,7 @@ fn a_stale_pin_is_never_used_and_is_reported() {
 fn what_is_pinned_is_used_and_does_not_make_itself_stale() {
     let found = resolved("{name: a, extra: {ami_lookup: {ssm: /x}}}");
     let mut lock = LockFile::default();
-    lock.pin(&found, ami("ami-12345678"));
+    lock.pin(pin_for(&found), ami("ami-12345678"));
     let Ok(Plan::Use(pins)) = lock.plan(LockUse::Frozen, &found) else {
         panic!("it is pinned");
     };
@@ -86,8 +86,44 @@ fn what_is_pinned_is_used_and_does_not_make_itself_stale() {
 }
 
 #[test]
+fn a_pin_of_what_only_this_host_has_holds_where_nothing_may_change() {
+    let found = resolved("{name: a, image: app}");
+    let mut lock = LockFile::default();
+    let local = |digit: &str| {
+        let image = format!("app@sha256:{}", digit.repeat(64));
+        Pins::new([(Pin::LocalImage, image)]).expect("it is an id")
+    };
+    assert!(lock.pin(pin_for(&found), local("1")));
+    let frozen = lock.plan(LockUse::Frozen, &found);
+    assert_eq!(frozen, Ok(Plan::Use(local("1"))));
+    // Whoever builds it again wants what he has built.
+    assert_eq!(lock.plan(LockUse::Keep, &found), Ok(Plan::Find));
+    assert!(lock.pin(pin_for(&found), local("2")), "and that is pinned");
+    let text = lock.to_text();
+    assert!(text.contains("\n  local_image: \"app@sha256:2"), "{text}");
+    let again = LockFile::parse(Path::new("l"), text.as_bytes(), &Limits::default());
+    assert_eq!(again.as_ref(), Ok(&lock));
+    let pinned = found.pinned(&local("2"));
+    let image = pinned.get(IMAGE).and_then(|it| it.value.as_str());
+    assert_eq!(
+        image,
+        Some(format!("app@sha256:{}", "2".repeat(64)).as_str())
+    );
+}
+
+#[test]
+fn what_is_to_be_pinned_is_kept_with_an_order() {
+    let found = resolved("{name: a, image: x, region: eu-west-1, arch: amd64}");
+    let found_for = pin_for(&found);
+    let text = serde_json::to_string(&found_for).expect("it can be written");
+    assert_eq!(serde_json::from_str::<PinFor>(&text).ok(), Some(found_for));
+    assert!(serde_json::from_str::<PinFor>(&text.replace("sha256:", "md5:")).is_err());
+}
+
+#[test]
 fn only_what_names_one_thing_for_ever_is_pinned() {
     let image = format!("docker.io/library/ubuntu@{DIGEST_TEXT}");
+    let long = format!("sha512:{}", "ab".repeat(64));
     for (pin, value, good) in [
         (Pin::Image, image.as_str(), true),
         (Pin::Digest, DIGEST_TEXT, true),
@@ -96,6 +132,10 @@ fn only_what_names_one_thing_for_ever_is_pinned() {
         (Pin::Image, DIGEST_TEXT, false),
         (Pin::Ami, "ami-1", false),
         (Pin::Digest, "sha256:", false),
+        (Pin::Digest, long.as_str(), true),
+        (Pin::Digest, &long[1..], false),
+        (Pin::LocalDigest, DIGEST_TEXT, true),
+        (Pin::LocalImage, "app", false),
     ] {
         assert_eq!(
             Pins::new([(pin, value.to_owned())]).is_ok(),
@@ -110,9 +150,9 @@ fn only_what_names_one_thing_for_ever_is_pinned() {
 fn the_text_is_sorted_and_has_one_value_on_a_line() {
     let mut lock = LockFile::default();
     assert!(lock.to_text().ends_with("version: 1\npins: []\n"));
-    lock.pin(&resolved("{name: b}"), ami("ami-12345678"));
+    lock.pin(pin_for(&resolved("{name: b}")), ami("ami-12345678"));
     lock.pin(
-        &resolved("{name: a, arch: arm64, region: eu-west-1}"),
+        pin_for(&resolved("{name: a, arch: arm64, region: eu-west-1}")),
         ami("ami-12345678"),
     );
     let text = lock.to_text();
@@ -168,8 +208,8 @@ fn what_is_no_lock_file_is_refused_with_its_place() {
             "l:3:14: pins[0].template: a template's name consists of ASCII letters, digits, `-`, `_` and `.`, and begins with a \
              letter or a digit",
             "l:3:27: pins[0].inputs: is not a hash: `sha256:` and 64 hexadecimal digits",
-            "l:3:42: pins[0].regoin: unknown key, expected one of template, provider, arch, region, inputs, ami, digest, image; \
-             did you mean `region`?",
+            "l:3:42: pins[0].regoin: unknown key, expected one of template, provider, arch, region, inputs, ami, digest, image, \
+             local_digest, local_image; did you mean `region`?",
             "l:3:59: pins[0].arch: expected text, found a number",
         ]
     );
@@ -185,7 +225,7 @@ fn a_file_is_replaced_whole_and_one_that_is_not_there_is_empty() {
         LockFile::default()
     );
     let mut lock = LockFile::default();
-    lock.pin(&resolved("{name: a}"), ami("ami-12345678"));
+    lock.pin(pin_for(&resolved("{name: a}")), ami("ami-12345678"));
     lock.save(&path).expect("it can be written");
     assert_eq!(LockFile::load(&path, &limits).expect("valid"), lock);
     let files = std::fs::read_dir(folder.path()).expect("a folder").count();

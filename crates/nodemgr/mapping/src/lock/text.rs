@@ -16,11 +16,20 @@ use std::path::Path;
 use muster_config::{Content, Format, Located, Problem, read_documents};
 use muster_template::{Findings, Limits, join};
 
-use super::{Entry, Inputs, LockFile, LockKey, Pin, Pins};
+use super::{Entry, LockFile, LockKey, Pin, Pins};
 
 const VERSION: i128 = 1;
-const KEYS: [&str; 8] = [
-    "template", "provider", "arch", "region", "inputs", "ami", "digest", "image",
+const KEYS: [&str; 10] = [
+    "template",
+    "provider",
+    "arch",
+    "region",
+    "inputs",
+    "ami",
+    "digest",
+    "image",
+    "local_digest",
+    "local_image",
 ];
 
 pub(super) fn write(lock: &LockFile) -> String {
@@ -51,7 +60,7 @@ pub(super) fn write(lock: &LockFile) -> String {
         }
         line("inputs", &entry.inputs.to_string());
         for (pin, value) in entry.pins.iter() {
-            line(pin.field(), value);
+            line(pin.as_str(), value);
         }
     }
     out
@@ -154,7 +163,7 @@ fn read_entry(item: &Located, path: &str, findings: &mut Findings) -> Option<(Lo
         Ok(())
     });
     parse("inputs", &mut |text| {
-        inputs = Some(read_inputs(text)?);
+        inputs = Some(text.parse()?);
         Ok(())
     });
     if text("arch").is_some() {
@@ -165,7 +174,7 @@ fn read_entry(item: &Located, path: &str, findings: &mut Findings) -> Option<(Lo
     }
     let found = Pin::ALL
         .into_iter()
-        .filter_map(|pin| Some((pin, text(pin.field())?.0.to_owned())));
+        .filter_map(|pin| Some((pin, text(pin.as_str())?.0.to_owned())));
     let pins = match Pins::new(found) {
         Ok(pins) => pins,
         Err(error) => {
@@ -181,13 +190,4 @@ fn read_entry(item: &Located, path: &str, findings: &mut Findings) -> Option<(Lo
     };
     let inputs = inputs?;
     Some((key, Entry { inputs, pins }))
-}
-
-fn read_inputs(text: &str) -> Result<Inputs, String> {
-    let digits = text.strip_prefix("sha256:").unwrap_or_default();
-    let mut hash = [0; 32];
-    match hex::decode_to_slice(digits, &mut hash) {
-        Ok(()) => Ok(Inputs(hash)),
-        Err(_) => Err("is not a hash: `sha256:` and 64 hexadecimal digits".to_owned()),
-    }
 }

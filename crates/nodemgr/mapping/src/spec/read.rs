@@ -12,7 +12,7 @@ use muster_template::field::{
 use muster_template::{Value, show};
 
 use super::{AmiLookup, FieldProblem, ImageType, MachineSpec, SpecError};
-use crate::resolve::{Assignment, Resolved};
+use crate::resolve::{Assignment, Provenance, Resolved};
 
 /// Environment variables at most.
 const MOST_VARIABLES: usize = 1024;
@@ -20,7 +20,7 @@ const MOST_VARIABLES: usize = 1024;
 pub(super) fn read(resolved: &Resolved) -> Result<MachineSpec, SpecError> {
     let mut spec = MachineSpec::default();
     let mut problems = Vec::new();
-    for (field, assignment) in resolved.fields() {
+    for (field, assignment) in resolved.fields().filter(is_demand) {
         if let Err(message) = take(&mut spec, field, &assignment.value) {
             problems.push(problem(field, assignment, message));
         }
@@ -33,6 +33,12 @@ pub(super) fn read(resolved: &Resolved) -> Result<MachineSpec, SpecError> {
         provider: resolved.provider(),
         problems,
     })
+}
+
+/// Whether a machine must be so. The architecture that a provider has anyway is nothing that anybody asked for: an image of another
+/// one may run there too, emulated.
+fn is_demand((field, assignment): &(&str, &Assignment)) -> bool {
+    *field != ARCH || !matches!(assignment.provenance, Provenance::Default(_))
 }
 
 fn problem(field: &str, assignment: &Assignment, message: String) -> FieldProblem {
@@ -135,10 +141,16 @@ pub(crate) fn ami(text: &str) -> Result<String, String> {
 
 /// `sha256:` and 64 digits.
 pub(crate) fn digest(text: &str) -> Result<String, String> {
-    let digits = text.strip_prefix("sha256:").unwrap_or_default();
-    match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    let digits = |kind: &str, length: usize| {
+        let digits = text.strip_prefix(kind).unwrap_or_default();
+        digits.len() == length && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    match digits("sha256:", 64) || digits("sha512:", 128) {
         true => Ok(text.to_owned()),
-        false => Err("is not a checksum: `sha256:` and 64 hexadecimal digits".to_owned()),
+        false => Err(
+            "is not a checksum: `sha256:` and 64 hexadecimal digits, or `sha512:` and 128"
+                .to_owned(),
+        ),
     }
 }
 

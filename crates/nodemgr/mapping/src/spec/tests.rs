@@ -71,6 +71,7 @@ overrides:
             owner: "099720109477".to_owned(),
             name: "ubuntu/images/*".to_owned(),
         }),
+        pin_for: None,
         extra: [("shm_size".to_owned(), Value::String("1g".to_owned()))].into(),
     };
     assert_eq!(found, expected);
@@ -111,7 +112,7 @@ overrides:
         "template a makes no machine for aws:
 t:6:14: ami: is not an image's id: `ami-` and 8 or 17 hexadecimal digits (set by overrides aws of a)
 t:6:34: ami_lookup: has the unknown key `own`; expected `owner` and `name`, or `ssm`; did you mean `owner`? (set by overrides aws of a)
-t:5:35: digest: is not a checksum: `sha256:` and 64 hexadecimal digits (set by overrides all of a)
+t:5:35: digest: is not a checksum: `sha256:` and 64 hexadecimal digits, or `sha512:` and 128 (set by overrides all of a)
 t:3:14: env: entry 1 is not `NAME=value` (set by template a)
 t:5:21: image_type: `isoo` is not one of ami, container, disk, iso; did you mean `iso`? (set by overrides all of a)
 t:3:42: iso: is not text of one line (set by template a)

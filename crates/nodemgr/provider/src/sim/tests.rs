@@ -17,6 +17,7 @@ fn order(purchase: Purchase) -> Order {
             token: ClientToken::random(),
         },
         purchase,
+        ssh: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the cases work with.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use muster_lifecycle::{State, Verb};
@@ -20,6 +20,7 @@ pub struct Bench<'a> {
     pub(super) rig: &'a dyn Rig,
     pub(super) provider: Arc<dyn Provider>,
     pub(super) manager: ManagerId,
+    skipped: OnceLock<String>,
 }
 
 /// A failed call, with all its causes.
@@ -56,7 +57,17 @@ impl<'a> Bench<'a> {
             rig,
             provider: rig.provider(),
             manager: ManagerId::random(),
+            skipped: OnceLock::new(),
         }
+    }
+
+    /// Says that the case found nothing to look at.
+    pub(super) fn skip(&self, why: &str) {
+        self.skipped.get_or_init(|| why.to_owned());
+    }
+
+    pub(super) fn skipped(&self) -> Option<String> {
+        self.skipped.get().cloned()
     }
 
     pub(super) fn order(&self) -> Order {
@@ -68,6 +79,7 @@ impl<'a> Bench<'a> {
                 token: ClientToken::random(),
             },
             purchase: Purchase::OnDemand,
+            ssh: self.rig.ssh(),
         }
     }
 

@@ -62,6 +62,16 @@ pub(super) const CASES: &[Case] = &[
         run: |bench| lists_nothing_of_others(bench).boxed(),
     },
     Case {
+        name: "two managers have a machine each and see their own",
+        needs: Needs::OwnMachines,
+        run: |bench| two_managers(bench).boxed(),
+    },
+    Case {
+        name: "a machine is listed as it is described",
+        needs: Needs::OwnMachines,
+        run: |bench| listed_as_described(bench).boxed(),
+    },
+    Case {
         name: "a destroyed machine is gone",
         needs: Needs::OwnMachines,
         run: |bench| destroyed_is_gone(bench).boxed(),
@@ -187,6 +197,41 @@ async fn lists_nothing_of_others(bench: &Bench<'_>) -> CaseResult {
     ensure(listed.is_empty(), || format!("{listed:?}"))
 }
 
+async fn two_managers(bench: &Bench<'_>) -> CaseResult {
+    let ours = bench.running().await?;
+    let other = Bench::new(bench.rig);
+    let result = async {
+        let theirs = other.running().await?;
+        for (bench, machine) in [(bench, &ours), (&other, &theirs)] {
+            let listed = bench.list().await?.into_iter().map(|it| it.mark);
+            let listed: Vec<_> = listed.collect();
+            ensure(listed == [machine.mark.clone()], || format!("{listed:?}"))?;
+        }
+        // Whoever knows a name still needs the mark.
+        let mixed = Owned {
+            resource: theirs.resource.clone(),
+            mark: ours.mark.clone(),
+        };
+        let done = bench.provider.describe(&mixed).await;
+        expect_class(done, FailureClass::Refused)
+    };
+    let result = result.await;
+    result.and(other.clean_up().await)
+}
+
+async fn listed_as_described(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let described = bench.provider.describe(&machine).await;
+    let described = described.map_err(|error| super::bench::text(&error))?;
+    let listed = bench.list().await?;
+    let [listed] = listed.as_slice() else {
+        return Err(format!("{listed:?}"));
+    };
+    ensure(described.as_ref() == Some(listed), || {
+        format!("{described:?}, listed as {listed:?}")
+    })
+}
+
 async fn destroyed_is_gone(bench: &Bench<'_>) -> CaseResult {
     let machine = bench.running().await?;
     bench.destroy(&machine).await
@@ -287,6 +332,7 @@ async fn other_mark(bench: &Bench<'_>) -> CaseResult {
 
 async fn foreign(bench: &Bench<'_>) -> CaseResult {
     let Some(resource) = bench.rig.add_foreign().await else {
+        bench.skip("the test can make nothing that is not ours");
         return Ok(());
     };
     let listed = bench.list().await?;

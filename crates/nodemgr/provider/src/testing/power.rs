@@ -61,6 +61,16 @@ pub(super) const CASES: &[Case] = &[
         run: |bench| hibernates(bench, Verb::Start).boxed(),
     },
     Case {
+        name: "a stopped machine bears its mark and is listed",
+        needs: Needs::Verbs(&[Verb::Stop, Verb::Start]),
+        run: |bench| mark_of_a_stopped(bench).boxed(),
+    },
+    Case {
+        name: "the same token again does not start what was stopped",
+        needs: Needs::Verbs(&[Verb::Stop]),
+        run: |bench| same_token_after_a_stop(bench).boxed(),
+    },
+    Case {
         name: "a stopped machine cannot be rebooted",
         needs: Needs::Verbs(&[Verb::Stop, Verb::Reboot]),
         run: |bench| refused_when_stopped(bench, Verb::Reboot).boxed(),
@@ -128,6 +138,36 @@ async fn starts_again(bench: &Bench<'_>) -> CaseResult {
     let listed = bench.list().await?;
     let same = listed.iter().all(|it| it.resource == machine.resource);
     ensure(same && listed.len() == 1, || format!("{listed:?}"))
+}
+
+async fn mark_of_a_stopped(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let off = State::Stopped(Halt::Off);
+    for (verb, goal) in [(Verb::Stop, off), (Verb::Start, State::Running)] {
+        act_and_wait(bench, &machine, verb, goal).await?;
+        let listed = bench.list().await?;
+        let seen: Vec<_> = listed.iter().map(|it| (&it.mark, it.state)).collect();
+        ensure(seen == [(&machine.mark, goal)], || format!("{listed:?}"))?;
+    }
+    Ok(())
+}
+
+async fn same_token_after_a_stop(bench: &Bench<'_>) -> CaseResult {
+    let order = bench.order();
+    let made = bench.provision(&order).await?;
+    let machine = Owned {
+        resource: made.resource,
+        mark: order.mark.clone(),
+    };
+    let running = |state| state == Some(State::Running);
+    bench.wait(&machine, "running", running).await?;
+    let off = State::Stopped(Halt::Off);
+    act_and_wait(bench, &machine, Verb::Stop, off).await?;
+    let again = bench.provision(&order).await?;
+    let same = again.resource == machine.resource && again.state == off;
+    ensure(same, || format!("{again:?}"))?;
+    let state = bench.state(&machine).await?;
+    ensure(state == Some(off), || format!("it is {state:?}"))
 }
 
 async fn stop_again(bench: &Bench<'_>) -> CaseResult {

@@ -241,3 +241,31 @@ fn a_full_provider_is_passed_over_but_not_what_exists_there() {
         ["old is better by reuse: one that is stopped against a new one"]
     );
 }
+
+#[test]
+fn a_size_that_nobody_set_passes_no_quota_and_is_said_to_count_for_nothing() {
+    let mut world = World::default();
+    let quota = Quota {
+        machines: Some(2),
+        cpus: None,
+        memory_mb: Some(1024),
+    };
+    world.limit(ProviderId::Sim, quota);
+    let unknown = Candidate {
+        room: Room::default(),
+        ..candidate("unknown")
+    };
+    let candidates = [unknown.clone()];
+    let (need, policy) = (Need::default(), Policy::default());
+    let decision = choose(&need, &policy, &world, &candidates);
+    assert_eq!(decision.chosen(), Some(0));
+    let told: Vec<_> = decision
+        .explain(&need, &policy, &world, &candidates)
+        .collect();
+    let said = "nobody set its memory, so that counts for nothing in the quota of sim";
+    assert_eq!(told[0].why, ["it is the best that fits", said]);
+    // The number of machines is counted all the same.
+    world.take(&unknown);
+    world.take(&unknown);
+    assert_eq!(choose(&need, &policy, &world, &candidates).chosen(), None);
+}

@@ -1,0 +1,82 @@
+//! The suite that every provider passes, on the fake.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, ready};
+use muster_aws::AwsProvider;
+use muster_aws::testing::{FakeEc2, FakeSettings};
+use muster_lifecycle::State;
+use muster_provider::testing::{Rig, run};
+use muster_provider::{MachineSpec, Provider, ResourceId, SshSeed};
+
+use crate::model;
+use crate::rig::{PATIENCE, REGION, open, seed, settings, spec};
+
+#[derive(Debug)]
+struct FakeRig {
+    fake: FakeEc2,
+    provider: AwsProvider,
+}
+
+impl Rig for FakeRig {
+    fn provider(&self) -> Arc<dyn Provider> {
+        Arc::new(self.provider.clone())
+    }
+
+    fn spec(&self) -> MachineSpec {
+        MachineSpec {
+            user_data: Some("#!/bin/sh\ntrue\n".to_owned()),
+            ..spec(r#"{ "instance_type": "t3.micro", "hibernation": true, "volume_type": "gp3" }"#)
+        }
+    }
+
+    fn ssh(&self) -> Option<SshSeed> {
+        Some(seed())
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+
+    fn add_foreign(&self) -> BoxFuture<'_, Option<ResourceId>> {
+        let id = self.fake.add_foreign(&[("Name", "somebody's")]);
+        let resource = ResourceId::new(&format!("{id}@{REGION}")).expect("a name");
+        ready(Some(resource)).boxed()
+    }
+
+    fn is_untouched<'a>(&'a self, foreign: &'a ResourceId) -> BoxFuture<'a, bool> {
+        let (id, _) = foreign.as_str().split_once('@').expect("a place");
+        let found = self.fake.machines().into_iter().find(|it| it.id == id);
+        ready(found.is_some_and(|it| it.state == State::Running)).boxed()
+    }
+}
+
+#[tokio::test]
+async fn the_fake_shows_that_every_promise_is_kept() {
+    let fake = FakeEc2::start(FakeSettings {
+        boot: Duration::from_millis(20),
+        halt: Duration::from_millis(20),
+        page: 3,
+        ..FakeSettings::default()
+    });
+    let provider = open(settings(&fake.url())).await;
+    let rig = FakeRig { fake, provider };
+    let report = run(&rig).await;
+    report.assert_passed();
+    println!("{report}");
+    // What is skipped is what is asked of providers that lack a verb; EC2 lacks none.
+    let skipped: Vec<_> = report.skipped().collect();
+    assert!(
+        skipped.iter().all(|name| name.contains("not offered")),
+        "{skipped:?}"
+    );
+    assert!(report.passed().count() >= 33, "{report}");
+    let left = rig.fake.machines();
+    assert!(
+        left.iter().all(|machine| machine.tags.len() == 1),
+        "{left:?}"
+    );
+    model::check_with_signatures(&rig.fake);
+}

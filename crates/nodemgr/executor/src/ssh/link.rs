@@ -1,0 +1,383 @@
+//! Connections: made, checked, shared, and made again.
+
+use std::fmt;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use russh::client::{self, AuthResult, Handle, Msg};
+use russh::keys::agent::AgentIdentity;
+use russh::keys::agent::client::AgentClient;
+use russh::keys::{Algorithm, PrivateKeyWithHashAlg, PublicKey};
+use russh::{Channel, Preferred, cipher};
+use tokio::net::TcpStream;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+
+use super::access::{HostKeys, SshAccess, SshIdentity, fingerprint};
+use crate::error::{BoxError, ExecutorError, FailureClass, Operation};
+
+/// How many sessions are used of each connection. OpenSSH allows ten, unless it is told otherwise; the rest is for killing.
+const SESSIONS: usize = 8;
+
+/// How many connections are made at most.
+const CONNECTIONS: usize = 32;
+
+/// How many keys of an agent are tried: OpenSSH hangs up after six.
+const AGENT_KEYS: usize = 5;
+
+/// What is on its way at once, in one direction of one channel.
+const WINDOW: u32 = 4 * 1024 * 1024;
+const PACKET: u32 = 65_535 - 1024;
+
+/// What a connection is for. What is not read by whoever asked for it holds up all of a connection, so that what moves at
+/// others' pace has connections of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Commands,
+    Files,
+    Forward,
+}
+
+/// A machine that shows another key than it may.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("its host key is {shown}, expected is {}: it is another machine, or somebody is in between", .expected.join(" or "))]
+struct HostKeyChanged {
+    shown: String,
+    expected: Vec<String>,
+}
+
+/// A server that does not let this side in.
+#[derive(Debug, thiserror::Error)]
+#[error("it lets nobody in as {user:?} with the keys at hand ({tried} tried)")]
+struct NotLetIn {
+    user: String,
+    tried: usize,
+}
+
+/// Checks the host key.
+pub(crate) struct Checker {
+    host_keys: HostKeys,
+    refused: Arc<StdMutex<Option<HostKeyChanged>>>,
+}
+
+impl client::Handler for Checker {
+    type Error = russh::Error;
+
+    async fn check_server_key(
+        &mut self,
+        shown: &russh::keys::PublicKeyOrCertificate,
+    ) -> Result<bool, russh::Error> {
+        let key = match shown {
+            russh::keys::PublicKeyOrCertificate::PublicKey { key, .. } => key.clone(),
+            russh::keys::PublicKeyOrCertificate::Certificate(it) => {
+                PublicKey::from(it.public_key().clone())
+            }
+        };
+        let Err(expected) = self.host_keys.check(&key) else {
+            return Ok(true);
+        };
+        let shown = fingerprint(&key);
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        *refused = Some(HostKeyChanged { shown, expected });
+        Ok(false)
+    }
+}
+
+/// A connection, with those that it goes through.
+pub(crate) struct Connection {
+    handle: Handle<Checker>,
+    purpose: Purpose,
+    sessions: Arc<Semaphore>,
+    /// Held, since it carries this one.
+    _through: Option<Box<Connection>>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("purpose", &self.purpose)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A channel, and what keeps it.
+pub(crate) struct Session {
+    pub(crate) channel: Channel<Msg>,
+    pub(crate) hold: Hold,
+}
+
+/// What keeps a channel open.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    _connection: Arc<Connection>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// The connections to one machine.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    access: SshAccess,
+    connections: Mutex<Vec<Arc<Connection>>>,
+}
+
+impl Pool {
+    pub(crate) fn new(access: SshAccess) -> Self {
+        Self {
+            access,
+            connections: Mutex::default(),
+        }
+    }
+
+    /// How errors name the machine.
+    pub(crate) fn object(&self) -> String {
+        self.access.endpoint.to_string()
+    }
+
+    /// A session, over a connection that has room for it.
+    pub(crate) async fn session(&self, purpose: Purpose) -> Result<Session, ExecutorError> {
+        let mut last = None;
+        // A connection may turn out to be lost only when it is used.
+        for _ in 0..2 {
+            let (connection, permit) = self.connection(purpose).await?;
+            match connection.handle.channel_open_session().await {
+                Ok(channel) => {
+                    let hold = Hold {
+                        _connection: connection,
+                        _permit: Some(permit),
+                    };
+                    return Ok(Session { channel, hold });
+                }
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(self.lost(last))
+    }
+
+    /// A session for killing what runs in another: it may use what the others leave.
+    pub(crate) async fn spare_session(&self, hold: &Hold) -> Result<Channel<Msg>, ExecutorError> {
+        let opened = hold._connection.handle.channel_open_session().await;
+        opened.map_err(|error| self.lost(Some(error)))
+    }
+
+    /// A connection to a port, as seen from the machine.
+    pub(crate) async fn forward(&self, host: &str, port: u16) -> Result<Session, ExecutorError> {
+        let mut last = None;
+        for _ in 0..2 {
+            // Servers limit sessions, not these.
+            let (connection, _) = self.connection(Purpose::Forward).await?;
+            let handle = &connection.handle;
+            let opened = handle.channel_open_direct_tcpip(host, port.into(), "127.0.0.1", 0);
+            match opened.await {
+                Ok(channel) => {
+                    let hold = Hold {
+                        _connection: connection,
+                        _permit: None,
+                    };
+                    return Ok(Session { channel, hold });
+                }
+                Err(error @ russh::Error::ChannelOpenFailure(_)) => {
+                    let (object, class) = (format!("{host}:{port}"), FailureClass::Refused);
+                    return Err(ExecutorError::new(Operation::Forward, object, class, error));
+                }
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(self.lost(last))
+    }
+
+    fn lost(&self, source: Option<russh::Error>) -> ExecutorError {
+        let class = match source {
+            Some(russh::Error::ChannelOpenFailure(_)) => FailureClass::Refused,
+            _ => FailureClass::Unreachable,
+        };
+        let source = source.map_or_else(|| BoxError::from("the connection was lost"), Into::into);
+        ExecutorError::new(Operation::Connect, self.object(), class, source)
+    }
+
+    async fn connection(
+        &self,
+        purpose: Purpose,
+    ) -> Result<(Arc<Connection>, OwnedSemaphorePermit), ExecutorError> {
+        let mut connections = self.connections.lock().await;
+        connections.retain(|it| !it.handle.is_closed());
+        for connection in connections.iter().filter(|it| it.purpose == purpose) {
+            if let Ok(permit) = Arc::clone(&connection.sessions).try_acquire_owned() {
+                return Ok((Arc::clone(connection), permit));
+            }
+        }
+        let refused = |why: &'static str| {
+            let class = FailureClass::Refused;
+            ExecutorError::new(Operation::Connect, self.object(), class, why)
+        };
+        if connections.len() >= CONNECTIONS {
+            return Err(refused("too much runs there at the same time"));
+        }
+        let connection = Arc::new(connect(&self.access, purpose).await?);
+        let permit = Arc::clone(&connection.sessions).try_acquire_owned();
+        let permit = permit.map_err(|_| refused("a new connection has no room"))?;
+        connections.push(Arc::clone(&connection));
+        Ok((connection, permit))
+    }
+}
+
+fn config(access: &SshAccess) -> client::Config {
+    // A machine may have keys of several kinds: it is asked for one that is pinned.
+    let key = match &access.host_keys {
+        HostKeys::Pinned(keys) => keys.iter().map(PublicKey::algorithm).collect(),
+        HostKeys::TrustFirst(known) => match known.key() {
+            Some(key) => vec![key.algorithm()],
+            None => Preferred::DEFAULT.key.to_vec(),
+        },
+    };
+    let key: Vec<Algorithm> = key;
+    client::Config {
+        window_size: WINDOW,
+        maximum_packet_size: PACKET,
+        channel_buffer_size: 256,
+        keepalive_interval: Some(access.keepalive.max(Duration::from_secs(1))),
+        keepalive_max: 3,
+        nodelay: true,
+        preferred: Preferred {
+            key: key.into(),
+            // The fastest first, where the processor helps.
+            cipher: vec![
+                cipher::AES_128_GCM,
+                cipher::AES_256_GCM,
+                cipher::CHACHA20_POLY1305,
+                cipher::AES_256_CTR,
+                cipher::AES_128_CTR,
+            ]
+            .into(),
+            ..Preferred::DEFAULT
+        },
+        ..client::Config::default()
+    }
+}
+
+fn connect(
+    access: &SshAccess,
+    purpose: Purpose,
+) -> BoxFuture<'_, Result<Connection, ExecutorError>> {
+    async move {
+        let made = tokio::time::timeout(access.connect_timeout, connect_now(access, purpose));
+        made.await.unwrap_or_else(|_| {
+            let (object, class) = (access.endpoint.to_string(), FailureClass::Unreachable);
+            let why = "it took too long to connect";
+            Err(ExecutorError::new(Operation::Connect, object, class, why))
+        })
+    }
+    .boxed()
+}
+
+async fn connect_now(access: &SshAccess, purpose: Purpose) -> Result<Connection, ExecutorError> {
+    let failed = |class: FailureClass, source: BoxError| {
+        let object = access.endpoint.to_string();
+        ExecutorError::new(Operation::Connect, object, class, source)
+    };
+    let refused = Arc::new(StdMutex::new(None));
+    let checker = Checker {
+        host_keys: access.host_keys.clone(),
+        refused: Arc::clone(&refused),
+    };
+    let config = Arc::new(config(access));
+    let (host, port) = (access.endpoint.host.as_str(), access.endpoint.port);
+    let (made, through) = match &access.jump {
+        Some(jump) => {
+            let through = connect(jump, purpose).await?;
+            let opened =
+                through
+                    .handle
+                    .channel_open_direct_tcpip(host, port.into(), "127.0.0.1", 0);
+            let channel = opened
+                .await
+                .map_err(|source| failed(FailureClass::Unreachable, source.into()))?;
+            let stream = channel.into_stream();
+            let made = client::connect_stream(config, stream, checker).await;
+            (made, Some(Box::new(through)))
+        }
+        None => {
+            let stream = TcpStream::connect((host, port)).await;
+            let stream =
+                stream.map_err(|source| failed(FailureClass::Unreachable, source.into()))?;
+            // Only slower without it.
+            let _ = stream.set_nodelay(true);
+            (client::connect_stream(config, stream, checker).await, None)
+        }
+    };
+    let changed = refused
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    if let Some(changed) = changed {
+        return Err(failed(FailureClass::Refused, changed.into()));
+    }
+    let mut handle = made.map_err(|source| failed(class_of(&source), source.into()))?;
+    log_in(&mut handle, access).await?;
+    Ok(Connection {
+        handle,
+        purpose,
+        sessions: Arc::new(Semaphore::new(SESSIONS)),
+        _through: through,
+    })
+}
+
+/// A machine that boots listens before it can speak.
+fn class_of(error: &russh::Error) -> FailureClass {
+    match error {
+        russh::Error::IO(_)
+        | russh::Error::HUP
+        | russh::Error::Disconnect
+        | russh::Error::SendError
+        | russh::Error::ConnectionTimeout
+        | russh::Error::KeepaliveTimeout => FailureClass::Unreachable,
+        _ => FailureClass::Refused,
+    }
+}
+
+async fn log_in(handle: &mut Handle<Checker>, access: &SshAccess) -> Result<(), ExecutorError> {
+    let failed = |class: FailureClass, source: BoxError| {
+        let object = access.endpoint.to_string();
+        ExecutorError::new(Operation::Connect, object, class, source)
+    };
+    let mut tried = 0;
+    for identity in &access.identities {
+        match identity {
+            SshIdentity::Key(key) => {
+                tried += 1;
+                let key = PrivateKeyWithHashAlg::new(Arc::clone(key), None);
+                let answer = handle.authenticate_publickey(&access.user, key).await;
+                let answer = answer.map_err(|source| failed(class_of(&source), source.into()))?;
+                if matches!(answer, AuthResult::Success) {
+                    return Ok(());
+                }
+            }
+            SshIdentity::Agent(socket) => {
+                let agent = AgentClient::connect_uds(socket).await;
+                let mut agent =
+                    agent.map_err(|source| failed(FailureClass::Refused, source.into()))?;
+                let known = agent.request_identities().await;
+                let known = known.map_err(|source| failed(FailureClass::Refused, source.into()))?;
+                for identity in known.into_iter().take(AGENT_KEYS) {
+                    let AgentIdentity::PublicKey { key, .. } = identity else {
+                        continue;
+                    };
+                    tried += 1;
+                    let answer = handle
+                        .authenticate_publickey_with(&access.user, key, None, &mut agent)
+                        .await;
+                    let answer =
+                        answer.map_err(|source| failed(FailureClass::Refused, source.into()))?;
+                    if matches!(answer, AuthResult::Success) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+    let user = access.user.clone();
+    Err(failed(
+        FailureClass::Refused,
+        NotLetIn { user, tried }.into(),
+    ))
+}

@@ -1,0 +1,99 @@
+//! Warm pools, by what they shall consist of.
+
+use std::collections::BTreeMap;
+
+use muster_lifecycle::pool::PoolSize;
+use muster_lifecycle::timers::Timers;
+use muster_machines::{MachineOrder, Pool};
+use muster_telemetry::ErrorChain;
+
+use super::Desk;
+use super::provision::{ProvisionFailed, nothing_fits};
+use crate::choice::{Choice, Take, Wish};
+use crate::config::PoolConfig;
+
+/// A pool that is wanted.
+#[derive(Debug)]
+pub(crate) struct PoolWish {
+    pub(crate) wish: Wish,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) timers: Timers,
+    pub(crate) size: PoolSize,
+    /// Whether the configuration asks for it.
+    pub(crate) configured: bool,
+}
+
+impl Desk {
+    /// Sets the pools that the configuration asks for, and gives those up that it asked for before. Operators' own stay.
+    pub(crate) async fn set_configured_pools(&self, wanted: &BTreeMap<String, PoolConfig>) {
+        for (name, pool) in wanted {
+            self.set_configured_pool(name, pool).await;
+        }
+        let Ok(there) = self.machines().pools().await else {
+            return;
+        };
+        for (name, pool) in there {
+            if pool.configured && !wanted.contains_key(&name) {
+                tracing::info!(
+                    name,
+                    "the configuration does not ask for this pool any more"
+                );
+                // It fails only if somebody else has given it up meanwhile.
+                let _ = self.machines().remove_pool(&name).await;
+            }
+        }
+    }
+
+    /// A pool that cannot be had now does not keep everything else from starting.
+    async fn set_configured_pool(&self, name: &str, pool: &PoolConfig) {
+        let wanted = PoolWish {
+            wish: self.own_wish(pool.template.clone(), pool.provider),
+            labels: pool.labels.clone(),
+            timers: pool.timers,
+            size: PoolSize {
+                min_idle: pool.min_idle,
+                max: pool.max,
+            },
+            configured: true,
+        };
+        if let Err(failed) = self.set_pool(name, &wanted).await {
+            tracing::error!(name, error = %ErrorChain(&failed), "the pool is not set");
+        }
+    }
+
+    /// Makes or changes a pool. Who makes its machines, and what they are like, is decided now.
+    pub(crate) async fn set_pool(
+        &self,
+        name: &str,
+        wanted: &PoolWish,
+    ) -> Result<Pool, ProvisionFailed> {
+        let failed = ProvisionFailed::Choice;
+        let choice = self.choose(&wanted.wish).await.map_err(failed)?;
+        let order = match new_of(&choice, wanted) {
+            Some(order) => order,
+            // The machines that the pool has may be what uses the quota up. The registry keeps it at every order.
+            None => {
+                let beyond = self.choose_beyond_quotas(&wanted.wish).await;
+                let order = new_of(&beyond.map_err(failed)?, wanted);
+                order.ok_or_else(|| nothing_fits(&choice))?
+            }
+        };
+        let pool = Pool {
+            size: wanted.size,
+            order,
+            configured: wanted.configured,
+        };
+        let set = self.machines().set_pool(name, pool.clone()).await;
+        set.map_err(ProvisionFailed::Pool)?;
+        Ok(pool)
+    }
+}
+
+/// The best machine that would be made.
+fn new_of(choice: &Choice, wanted: &PoolWish) -> Option<MachineOrder> {
+    let mut takes = choice.takes(&wanted.labels, wanted.timers);
+    takes.find_map(|take| match take {
+        Take::New(order) => Some(*order),
+        Take::Existing(_) => None,
+    })
+}

@@ -1,0 +1,7 @@
+//! The node manager.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    muster_nodemgr::program::run()
+}

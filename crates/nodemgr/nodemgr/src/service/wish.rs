@@ -1,0 +1,160 @@
+//! Wishes, as they are asked for.
+
+use muster_machine_api::time::NegativeDuration;
+use muster_machine_api::{time, v1};
+use muster_provider::{Capabilities, UnknownCapability};
+use muster_schedule::{Criterion, Policy, Spot, Taint};
+use muster_template::{ProviderId, UnknownProvider};
+
+use crate::catalog::{BadField, PLAIN, fields};
+use crate::choice::Wish;
+use crate::config::criterion;
+use crate::wire::UnknownWord;
+
+/// The word for using what there is.
+const REUSE: &str = "reuse";
+
+/// A wish that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadWish {
+    #[error(transparent)]
+    Provider(UnknownProvider),
+    #[error(transparent)]
+    Field(BadField),
+    #[error(transparent)]
+    Access(UnknownCapability),
+    #[error("what counts first")]
+    Prefer(#[source] UnknownWord),
+    #[error("how long it must live")]
+    RunsFor(#[source] NegativeDuration),
+}
+
+pub(super) fn provider(name: &str) -> Result<Option<ProviderId>, BadWish> {
+    match name {
+        "" => Ok(None),
+        name => name.parse().map(Some).map_err(BadWish::Provider),
+    }
+}
+
+fn read_policy(wish: &v1::Wish, usual: &Policy) -> Result<Policy, BadWish> {
+    let read = |word: &String| {
+        criterion(word).ok_or_else(|| {
+            BadWish::Prefer(UnknownWord {
+                word: word.clone(),
+                known: "reuse, cost, speed, locality, spread",
+            })
+        })
+    };
+    let first: Vec<Criterion> = wish.prefer.iter().map(read).collect::<Result<_, _>>()?;
+    let mut policy = match first.is_empty() {
+        true => usual.clone(),
+        false => {
+            let mut policy = Policy::by(&first);
+            policy.near.clone_from(&usual.near);
+            policy.spot = usual.spot.clone();
+            policy
+        }
+    };
+    let types = wish.spot_types.clone();
+    match wish.spot() {
+        v1::Spot::Unspecified => {}
+        v1::Spot::Never => policy.spot = Spot::Never,
+        v1::Spot::Prefer => policy.spot = Spot::Prefer { types },
+        v1::Spot::Only => policy.spot = Spot::Only { types },
+        v1::Spot::Either => policy.spot = Spot::Either,
+    }
+    Ok(policy)
+}
+
+fn taint((key, value): (&String, &String)) -> Taint {
+    Taint {
+        key: key.clone(),
+        value: value.clone(),
+    }
+}
+
+/// A wish over what is configured.
+pub(crate) fn read(wish: &v1::Wish, usual: &Policy, insecure: bool) -> Result<Wish, BadWish> {
+    let access = wish.access.iter().map(|text| text.parse());
+    let access: Capabilities = access.collect::<Result<_, _>>().map_err(BadWish::Access)?;
+    let runs_for = wish.runs_for.as_ref().map(time::length).transpose();
+    Ok(Wish {
+        template: match wish.template.as_str() {
+            "" => PLAIN.to_owned(),
+            name => name.to_owned(),
+        },
+        provider: provider(&wish.provider)?,
+        given: fields(&wish.given).map_err(BadWish::Field)?,
+        policy: read_policy(wish, usual)?,
+        // Whoever says that reusing counts wants to.
+        reuse: wish.reuse || wish.prefer.iter().any(|it| it == REUSE),
+        insecure,
+        access,
+        runs_for: runs_for.map_err(BadWish::RunsFor)?,
+        max_price: wish.max_price,
+        tolerates: wish.tolerates.iter().map(taint).collect(),
+        lives_for: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wish_lies_over_what_is_configured() {
+        let usual = Policy::by(&[Criterion::Speed]);
+        let empty = read(&v1::Wish::default(), &usual, false).unwrap();
+        assert_eq!(empty.template, PLAIN);
+        assert_eq!(empty.policy, usual);
+        let mut wish = v1::Wish {
+            prefer: vec!["cost".to_owned()],
+            spot_types: vec!["a".to_owned()],
+            ..v1::Wish::default()
+        };
+        wish.set_spot(v1::Spot::Only);
+        let read_wish = read(&wish, &usual, false).unwrap();
+        assert_eq!(read_wish.policy.order()[0], Criterion::Cost);
+        assert!(matches!(read_wish.policy.spot, Spot::Only { .. }));
+    }
+
+    #[test]
+    fn whoever_prefers_to_reuse_does_and_taints_are_tolerated_by_name() {
+        let usual = Policy::by(&[Criterion::Reuse]);
+        let plain = read(&v1::Wish::default(), &usual, false).unwrap();
+        assert!(!plain.reuse, "the configured order alone takes nothing");
+        let wish = v1::Wish {
+            prefer: vec!["reuse".to_owned()],
+            tolerates: [("gpu".to_owned(), "dear".to_owned())].into(),
+            ..v1::Wish::default()
+        };
+        let wish = read(&wish, &usual, false).unwrap();
+        assert!(wish.reuse);
+        let gpu = Taint {
+            key: "gpu".to_owned(),
+            value: "dear".to_owned(),
+        };
+        assert_eq!(wish.tolerates, [gpu].into());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said() {
+        let usual = Policy::default();
+        let said = |wish: v1::Wish| read(&wish, &usual, false).unwrap_err();
+        let wish = v1::Wish {
+            provider: "vmware".to_owned(),
+            ..v1::Wish::default()
+        };
+        assert!(matches!(said(wish), BadWish::Provider(_)));
+        let wish = v1::Wish {
+            access: vec!["telnet:exec".to_owned()],
+            ..v1::Wish::default()
+        };
+        assert!(matches!(said(wish), BadWish::Access(_)));
+        let wish = v1::Wish {
+            prefer: vec!["beauty".to_owned()],
+            ..v1::Wish::default()
+        };
+        assert!(matches!(said(wish), BadWish::Prefer(_)));
+    }
+}

@@ -1,0 +1,106 @@
+//! A manager that ends in the middle, and the next one.
+
+use std::time::Duration;
+
+use muster_orchestrate::{Entry, RunOutcome, Why};
+use muster_provider::sim::SimSettings;
+
+use crate::rig::{World, eventually, steps, work};
+
+#[tokio::test]
+async fn a_command_that_was_under_way_is_reported_and_not_repeated() {
+    let world = World::new();
+    let manager = world.start().await;
+    let text = steps(&["hang"]);
+    let run = manager.begin(&text).await;
+    eventually(|| world.deeds.count("hang") == 1).await;
+    manager.die().await;
+
+    let manager = world.start().await;
+    let outcome = manager.wait(&run).await;
+    let (job, why) = (work("s0"), Why::Interrupted);
+    assert_eq!(
+        outcome,
+        RunOutcome::Failed {
+            job: job.clone(),
+            why
+        }
+    );
+    assert_eq!(outcome.exit_code(), 125);
+    let journal = manager.journal(&run).await;
+    assert!(
+        journal.contains(&Entry::Interrupted { job, attempt: 1 }),
+        "{journal:?}"
+    );
+    assert_eq!(world.deeds.count("hang"), 1);
+    assert_eq!(world.machines(), 0);
+}
+
+#[tokio::test]
+async fn a_repeatable_command_is_done_again_on_the_same_machine() {
+    let world = World::new();
+    let manager = world.start().await;
+    let text = steps(&["say first", "hang", "say last"]).replace(
+        "name: s1,",
+        "name: s1, timeout: 1h, attempts: 2, delay: 1ms,",
+    );
+    let run = manager.begin(&text).await;
+    eventually(|| world.deeds.count("hang") == 1).await;
+    let machine = manager.machine(&run, "a/0").await;
+    manager.die().await;
+
+    let manager = world.start().await;
+    eventually(|| world.deeds.count("hang") == 2).await;
+    assert_eq!(manager.machine(&run, "a/0").await, machine);
+    assert_eq!(
+        manager.machines.get(&machine).unwrap().work().commands,
+        1,
+        "busy again"
+    );
+    assert_eq!(world.deeds.count("say first"), 1, "what is done stays done");
+    assert_eq!(world.machines(), 1);
+    manager.runs.cancel(&run).await.unwrap();
+    assert_eq!(manager.wait(&run).await, RunOutcome::Cancelled);
+    assert_eq!(world.machines(), 0);
+    assert!(
+        manager.log(&run).await.contains("first"),
+        "the log goes on where it was"
+    );
+}
+
+#[tokio::test]
+async fn a_machine_that_was_being_made_is_the_runs_after_a_restart() {
+    let world = World::with(SimSettings {
+        boot: Duration::from_millis(300),
+        ..SimSettings::default()
+    });
+    let manager = world.start().await;
+    let text = steps(&["ok"]).replace("template: t", "template: t, count: 3");
+    let run = manager.begin(&text).await;
+    eventually(|| world.machines() >= 1).await;
+    manager.die().await;
+
+    let manager = world.start().await;
+    assert_eq!(manager.wait(&run).await, RunOutcome::Succeeded);
+    assert_eq!(world.deeds.count("ok"), 3);
+    assert_eq!(world.machines(), 0);
+    assert_eq!(
+        manager.machines.all().len(),
+        3,
+        "no machine was ordered twice"
+    );
+}
+
+#[tokio::test]
+async fn a_cancellation_is_not_forgotten() {
+    let world = World::new();
+    let manager = world.start().await;
+    let run = manager.begin(&steps(&["hang"])).await;
+    eventually(|| world.deeds.count("hang") == 1).await;
+    manager.runs.cancel(&run).await.unwrap();
+    manager.die().await;
+
+    let manager = world.start().await;
+    assert_eq!(manager.wait(&run).await, RunOutcome::Cancelled);
+    assert_eq!(world.machines(), 0);
+}
