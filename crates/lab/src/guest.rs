@@ -31,10 +31,13 @@ mod running;
 #[cfg(test)]
 mod tests;
 
+use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use crate::preflight::STRICT_VARIABLE;
 
 pub use running::{GuestError, Outcome, RunningGuest};
 
@@ -232,6 +235,21 @@ impl Guest {
     /// Boots it and waits until it has ended by itself.
     pub fn run(&self, within: Duration) -> Result<Outcome, GuestError> {
         self.boot()?.finish(within)
+    }
+
+    /// Whether this machine can boot it; if not, says so in a line.
+    ///
+    /// # Panics
+    /// When it cannot and everything has to ([`STRICT_VARIABLE`]).
+    #[track_caller]
+    pub fn can_boot(&self) -> bool {
+        let Some(reason) = self.unavailable() else {
+            return true;
+        };
+        let strict = env::var(STRICT_VARIABLE).is_ok_and(|value| value == "1");
+        assert!(!strict, "{reason} (not allowed with {STRICT_VARIABLE}=1)");
+        eprintln!("skipped: {reason}");
+        false
     }
 
     /// Why a guest of this kind cannot be booted on this machine, if so; for a test that skips.

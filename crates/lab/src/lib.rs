@@ -11,7 +11,9 @@
 //! | [`preflight`], [`require!`] | what the test needs from the machine, or why it is skipped |
 //! | [`alone!`] | a process of its own for the test, under any runner |
 //! | [`poll_until`], [`rounds`], [`seed`] | waiting for conditions, long runs, repeatable chance |
+//! | [`screen`] | a terminal with a program on it: keys, sizes, signals, what is seen |
 //! | [`oci`] | images made on the spot |
+//! | [`docker`] | Docker's engine, in namespaces of its own |
 //! | [`guest`] | machines with a kernel of their own |
 //! | [`powercut`] | disks that lose power |
 //! | [`machine`] | any init as process 1, in namespaces |
@@ -101,6 +103,7 @@
 
 pub mod alone;
 mod command;
+pub mod docker;
 pub mod guest;
 pub mod instances;
 mod knobs;
@@ -118,6 +121,7 @@ pub mod program;
 pub mod proxy;
 pub mod python;
 pub mod registry;
+pub mod screen;
 pub mod time;
 
 pub use self::knobs::{SEED_VARIABLE, SOAK_VARIABLE, rounds, seed};

@@ -27,6 +27,9 @@
 //! | `/sys/fs/cgroup` | a cgroup v2 tree whose root is a fresh group of the host's, or nothing with [`MachineBuilder::without_cgroups`] |
 //! | `/proc/sys`, `/sys` | read-only: the kernel is the host's; `/proc/sys/net` is the machine's own |
 //!
+//! With [`MachineBuilder::root`] another installed system takes the place of the host's root; its own unit files, generators and
+//! logs then stay, and those of the test come in addition.
+//!
 //! What is not on the root file system (a separate `/home`, for example) is not there unless it is
 //! [bound](MachineBuilder::bind). With [`MachineBuilder::beside_an_init`] process 1 is a shell that only reaps, and the
 //! init under test is its child: a service manager beside another init.

@@ -19,6 +19,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("muster-core", "muster-core"),
     ("muster-logd", "muster-logd"),
     ("muster-buswatch", "muster-buswatch"),
+    ("muster-exec", "muster-exec"),
     ("muster-sctl", "sctl"),
 ];
 /// Where a guest, whose `/usr` is the host's, has Muster's programs.
@@ -32,6 +33,32 @@ set -e
 /lab/bin/busybox mount -t tmpfs lab /usr/lib/systemd/system-generators
 /lab/bin/busybox mount -o bind /lab/units /usr/lib/systemd/system
 exec /lab/muster/muster-init --log-target stderr
+"#;
+/// What the programs need where there is nothing of the host's.
+const LIBRARIES: [&str; 4] = [
+    "/lib64/ld-linux-x86-64.so.2",
+    "/lib/x86_64-linux-gnu/libc.so.6",
+    "/lib/x86_64-linux-gnu/libgcc_s.so.1",
+    "/lib/x86_64-linux-gnu/libm.so.6",
+];
+/// What the kernel unpacks is no mount that could be left behind, so everything moves to one. busybox takes no root for one that
+/// may be left unless it has a file `/init`.
+const QEMU_SCRIPT: &str = r#"#!/lab/bin/busybox sh
+set -e
+PATH=/lab/bin
+/lab/bin/busybox --install -s /lab/bin
+/lab/bin/busybox --install -s /bin
+mkdir /new
+mount -t tmpfs -o mode=755 new /new
+for entry in bin boot etc home lab lib lib64 opt root srv usr var; do
+    [ ! -e /$entry ] || cp -a /$entry /new/
+done
+cd /new
+mkdir -p proc sys dev run tmp var out mnt
+mount -t sysfs sys sys
+mount -t securityfs securityfs sys/kernel/security
+: >/init
+exec switch_root . /usr/lib/muster/muster-init --log-target stderr
 "#;
 
 /// Builds the programs of a running Muster, with these features (`package/feature`).
@@ -121,6 +148,32 @@ pub fn guest(programs: &Binaries) -> Guest {
     }
     for unit in units().expect("the workspace's unit files") {
         let inside = Path::new(GUEST_UNITS).join(unit.file_name().unwrap_or_default());
+        guest = guest.host_file(unit, inside);
+    }
+    guest
+}
+
+/// A guest under QEMU, with a distribution's kernel and its BPF LSM, that boots into Muster with these programs in
+/// `/usr/lib/muster`. It has no other tools than busybox's. Every instruction is translated, so it takes its time.
+///
+/// # Panics
+/// When the workspace has no folder of unit files.
+pub fn qemu_guest(programs: &Binaries) -> Guest {
+    let mut guest = Guest::qemu()
+        .memory_mib(2048)
+        .kernel_arg("lsm=landlock,lockdown,yama,bpf")
+        .init(GUEST_INIT)
+        .file(GUEST_INIT, QEMU_SCRIPT, 0o755);
+    for library in LIBRARIES {
+        guest = guest.host_file(library, library);
+    }
+    for (_, program) in PROGRAMS {
+        let inside = Path::new("/usr/lib/muster").join(program);
+        guest = guest.host_file(programs.path(program), inside);
+    }
+    for unit in units().expect("the workspace's unit files") {
+        let name = unit.file_name().unwrap_or_default();
+        let inside = Path::new("/usr/lib/systemd/system").join(name);
         guest = guest.host_file(unit, inside);
     }
     guest

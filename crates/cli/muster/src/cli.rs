@@ -2,8 +2,10 @@
 
 pub(crate) mod doctor;
 pub(crate) mod image;
+pub(crate) mod machine;
 pub(crate) mod node;
 pub(crate) mod pki;
+pub(crate) mod ports;
 pub(crate) mod sm;
 pub(crate) mod unit;
 pub(crate) mod up;
@@ -139,6 +141,11 @@ pub(crate) enum Command {
     /// The nodes of a system: provision, renew, pause, drain, look
     #[command(subcommand, after_help = EXIT_CODES)]
     Node(node::Node),
+    /// Machines on demand: make them, use them, run something on them, put them away
+    ///
+    /// Where no node manager answers on your own socket, one is started in the background.
+    #[command(after_help = machine::EXIT_CODES)]
+    Machine(machine::Machine),
     /// Images: build, look into, validate, upload, download
     #[command(subcommand, after_help = EXIT_CODES)]
     Image(image::Image),

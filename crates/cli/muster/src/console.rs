@@ -38,6 +38,8 @@ pub(crate) enum Exit {
     Interrupted,
     /// 141, as a process that ends by SIGPIPE: the reader went away.
     ReaderGone,
+    /// What a command on a machine ended with.
+    Command(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -52,6 +54,7 @@ impl From<Exit> for ExitCode {
             Exit::Late => 6,
             Exit::Interrupted => 130,
             Exit::ReaderGone => 141,
+            Exit::Command(code) => code,
         })
     }
 }

@@ -3,6 +3,7 @@
 use crate::console::{Exit, OutputClosed};
 use crate::doctor::NotWellError;
 use crate::image::ImageCommandError;
+use crate::machine::MachineCommandError;
 use crate::node::NodeCommandError;
 use crate::pki::PkiCommandError;
 use crate::sm::SmCommandError;
@@ -24,6 +25,8 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Unit(#[from] UnitCommandError),
     #[error(transparent)]
+    Machine(#[from] MachineCommandError),
+    #[error(transparent)]
     Up(#[from] UpCommandError),
     #[error(transparent)]
     Doctor(#[from] NotWellError),
@@ -41,6 +44,7 @@ impl CommandError {
             Self::Image(error) => error.exit(),
             Self::Sm(error) => error.exit(),
             Self::Unit(error) => error.exit(),
+            Self::Machine(error) => error.exit(),
             Self::Up(error) => error.exit(),
             Self::Doctor(_) | Self::Tool(_) | Self::Output(_) => Exit::Failed,
         }

@@ -10,6 +10,7 @@
 //! | `muster doctor` | this machine | what is missing for Muster to run here |
 //! | `muster pki` | a folder ([`muster_pki`]) | the certificate authority of a system without a cloud |
 //! | `muster node` | `muster-iam`, by unix socket or mutual TLS | nodes: provision, renew, pause, resume, deprovision, look; drain asks `muster-cm` |
+//! | `muster machine` | `muster-nodemgr`, by unix socket (`muster.nodemgr.v1`), which it starts if there is none; and machines themselves ([`muster_executor`]) | machines on demand: plan, provision, use, run on them |
 //! | `muster image` | files, and an OCI registry ([`muster_image`]) | images: build, inspect, validate, push, pull |
 //! | `muster up`, `muster down` | whatever this machine has ([`muster_up`]) | a Unit with a demo, to try Muster out |
 //! | `muster sm` | images and a private init ([`muster_sm::standalone`]) | one node without a controller, from a file |
@@ -30,7 +31,8 @@
 //!
 //! # Exit codes
 //! 0 done; 1 failed; 2 the command line makes no sense; 3 refused, because it is not allowed or not possible in this state; 4 there
-//! is no such thing; 5 the daemon cannot be reached; 6 what was waited for did not happen in time; 130 interrupted; 141 the reader of the output went away. `--help` says so too.
+//! is no such thing; 5 the daemon cannot be reached; 6 what was waited for did not happen in time; 130 interrupted; 141 the reader of the output went away. `machine exec`, `ssh` and `run` exit with
+//! what their command exited with. `--help` says so too.
 //!
 //! # Tasks and channels
 //! Commands that call a daemon run in a tokio runtime of one thread that lives as long as the command; one call follows
@@ -49,12 +51,14 @@
 
 #![forbid(unsafe_code)]
 
+mod call;
 mod cli;
 mod console;
 mod doctor;
 mod error;
 mod faults;
 mod image;
+mod machine;
 mod node;
 mod pki;
 mod sm;
@@ -100,6 +104,12 @@ fn carry_out(cli: Cli, console: &mut Console) -> Exit {
         Command::Pki(command) => pki::run(command, console),
         Command::Node(command) => node::run(command, console),
         Command::Image(command) => image::run(command, console),
+        Command::Machine(command) => {
+            return match machine::run(command, console) {
+                Ok(exit) => exit,
+                Err(error) => console.report(&error),
+            };
+        }
         Command::Sm(command) => sm::run(command, console),
         Command::Up(command) => up::up(&command, console),
         Command::Down(command) => up::down(&command, console),

@@ -6,9 +6,9 @@ mod look;
 mod member;
 mod sign;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use muster_api::domain::NodeState;
+use muster_api::domain::{NodeId, NodeState};
 use muster_iamclient::{IamCallError, IamClient};
 use muster_pki::files::FileError;
 
@@ -110,6 +110,44 @@ pub(crate) fn run(command: Node, console: &mut Console) -> Result<(), CommandErr
             }
         }
     })
+}
+
+/// Makes a node a member that has just been brought up and calls the Main Node's identity manager.
+pub(crate) async fn join(
+    connection: &crate::cli::node::Connection,
+    signing: &crate::cli::node::Signing,
+    node: &NodeId,
+    console: &mut Console,
+) -> Result<(), CommandError> {
+    Ok(member::join(connection, signing, node, console).await?)
+}
+
+/// Takes a node out of the system, and revokes its certificates.
+pub(crate) async fn leave(
+    connection: &crate::cli::node::Connection,
+    authority: &Path,
+    node: &NodeId,
+    console: &mut Console,
+) -> Result<(), CommandError> {
+    change::take_out(
+        connection,
+        &Default::default(),
+        Some(authority),
+        node,
+        console,
+    )
+    .await?;
+    Ok(())
+}
+
+/// Revokes the certificates of a node that is gone: nobody can delete its keys any more.
+pub(crate) fn revoke(
+    authority: &Path,
+    node: &NodeId,
+    console: &mut Console,
+) -> Result<(), CommandError> {
+    change::revoke(authority, node, console)?;
+    Ok(())
 }
 
 async fn connect(connection: &crate::cli::node::Connection) -> Result<IamClient, NodeCommandError> {

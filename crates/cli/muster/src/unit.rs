@@ -6,7 +6,7 @@ mod describe;
 mod document;
 mod events;
 mod explain;
-mod facts;
+pub(crate) mod facts;
 mod follow;
 mod get;
 mod logs;
@@ -16,14 +16,15 @@ mod plan;
 mod rollback;
 mod status;
 mod top;
-mod watch;
+pub(crate) mod watch;
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use self::client::{ConnectUnitError, UnitCallError, UnitClient};
+pub(crate) use self::client::{ConnectUnitError, UnitClient};
 pub(crate) use self::naming::NoSuchError;
+use crate::call::CallError;
 use crate::cli::unit::{self as cli, Get};
 use crate::console::{Console, Exit};
 use crate::error::CommandError;
@@ -37,7 +38,7 @@ pub(crate) enum UnitCommandError {
     #[error(transparent)]
     Connect(#[from] ConnectUnitError),
     #[error(transparent)]
-    Call(#[from] UnitCallError),
+    Call(#[from] CallError),
     #[error(transparent)]
     NoSuch(#[from] NoSuchError),
     #[error("cannot read {}", path.display())]
@@ -134,6 +135,12 @@ async fn carry_out(verb: Verb, console: &mut Console) -> Result<(), CommandError
         Verb::Events(events) => events::events(&events, console).await,
         Verb::Top(top) => top::top(&top, console).await,
     }
+}
+
+/// Whether a node is connected.
+pub(crate) async fn is_connected(unit: &UnitClient, node: &str) -> Result<bool, UnitCommandError> {
+    let nodes = get::nodes(unit).await?;
+    Ok(nodes.iter().any(|it| it.id == node && it.connected))
 }
 
 /// The way to the Unit that is meant.

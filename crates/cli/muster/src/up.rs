@@ -6,6 +6,7 @@ use std::pin::pin;
 
 use muster_up::{
     Down, DownError, InstanceRow, Outcome, Picture, Settings, Shape, Tell, UnitError, UpError,
+    is_interruption,
 };
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -264,6 +265,9 @@ pub(crate) fn up(command: &cli::Up, console: &mut Console) -> Result<(), Command
     {
         live.picture(&outcome.picture);
     }
+    if done.as_ref().is_err_and(|error| is_interruption(error)) {
+        return Err(UpCommandError::Interrupted.into());
+    }
     if done.as_ref().is_err_and(UpError::has_begun) {
         let journal = settings.dir.join("main/journal");
         console.note(format_args!(
@@ -292,7 +296,10 @@ pub(crate) fn down(command: &cli::Down, console: &mut Console) -> Result<(), Com
     };
     let state = dir.clone();
     let done = watch(&mut live, move |tell| muster_up::down(&state, &run, tell))?;
-    let found = done.map_err(|error| UpCommandError::Down(Box::new(error)))?;
+    let found = done.map_err(|error| match is_interruption(&error) {
+        true => UpCommandError::Interrupted,
+        false => UpCommandError::Down(Box::new(error)),
+    })?;
     console.note(match found {
         Down::Removed => "muster: the Unit is gone, and everything of it".to_owned(),
         Down::NothingThere => format!("muster: there is no Unit in {}", dir.display()),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use muster_config::{ConfigError, Format, Limits};
 use muster_desired::DesiredStatus;
+use muster_node_files::{COMMUNICATION_MANAGER, EVERYTHING, IDENTITY};
 use muster_pki::jiff::Timestamp;
 use muster_pki::{Authority, SystemId};
 
@@ -17,13 +18,13 @@ use crate::Tell;
 use crate::cgroups::Trees;
 use crate::command::{self, CommandError};
 use crate::error::{FileError, UpError};
-use crate::files::{COMMUNICATION_MANAGER, EVERYTHING, IDENTITY, NodePlan};
+use crate::files::NodePlan;
 use crate::layout::{Layout, MAIN, NodePlace, SECOND};
 use crate::record::{Before, Record};
 use crate::settings::{Settings, Shape};
 use crate::supervisor::{self, Start, StartError};
 use crate::unit::{Picture, Unit, UnitError};
-use crate::{claim, images, links, needs, sweep};
+use crate::{claim, files, images, links, needs, sweep};
 
 /// A daemon that has just been started listens within this time.
 const DAEMON_TIME: Duration = Duration::from_secs(20);
@@ -194,7 +195,8 @@ impl<'a> Nodes<'a> {
                 supervisor::write_if_changed(&path, &text)?;
             }
         }
-        Ok(())
+        let join = files::join(self.layout, self.record, system);
+        Ok(supervisor::write_if_changed(&self.layout.join(), &join)?)
     }
 
     /// Starts the nodes whose init does not answer.

@@ -3,11 +3,14 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// The most of what a failed command said that an error repeats.
 const MAX_WORDS: usize = 400;
+/// What Ctrl-C sends.
+const SIGINT: i32 = rustix::process::Signal::INT.as_raw();
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// A command that failed.
@@ -32,6 +35,18 @@ pub enum CommandError {
         /// The last of what it said.
         said: String,
     },
+}
+
+/// Whether something failed because a program that it ran was interrupted. Who presses Ctrl-C interrupts whatever runs at that
+/// moment, and a program on the way may be the first to hear of it.
+#[must_use]
+pub fn is_interruption(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(|error| {
+        matches!(
+            error.downcast_ref(),
+            Some(CommandError::Failed { status, .. }) if status.signal() == Some(SIGINT)
+        )
+    })
 }
 
 /// A command that has been begun.
@@ -145,5 +160,19 @@ mod tests {
         assert!(error.to_string().ends_with("no such thing"), "{error}");
         let long = "ä".repeat(1000);
         assert!(tail(long.as_bytes()).len() <= MAX_WORDS);
+    }
+
+    #[test]
+    fn a_program_on_the_way_that_was_interrupted_is_an_interruption() {
+        for (script, expected) in [
+            ("kill -INT $$", true),
+            ("kill -TERM $$", false),
+            ("exit 2", false),
+        ] {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            let error = crate::UpError::NoUserNamespaces(run(command).unwrap_err());
+            assert_eq!(is_interruption(&error), expected, "{script}");
+        }
     }
 }

@@ -57,7 +57,7 @@ pub fn down(dir: &Path, run: &Path, tell: &mut dyn Tell) -> Result<Down, DownErr
         sweep::node(&layout, place, &trees)?;
     }
     trees.sweep(&layout.cgroup())?;
-    sweep::mounts(&[&layout.dir, &layout.run])?;
+    sweep::mounts_below(&[&layout.dir, &layout.run])?;
     if is_shared {
         network(&layout, &record)?;
     }
@@ -72,8 +72,16 @@ fn without_record(layout: &Layout) -> Result<Down, DownError> {
         return Err(DownError::Foreign { path });
     }
     remove_file(&muster_durable::temporary(&layout.record()))?;
-    fs::remove_dir(&layout.dir).map_err(FileError::of("remove", &layout.dir))?;
+    remove_unless_mounted(&layout.dir)?;
     Ok(Down::Removed)
+}
+
+/// A folder that somebody gave a disk of its own stays, empty, with that disk.
+fn remove_unless_mounted(folder: &Path) -> Result<(), FileError> {
+    match fs::remove_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(()),
+        removed => removed.map_err(FileError::of("remove", folder)),
+    }
 }
 
 /// Links, rules, and the switch for forwarding.
@@ -111,7 +119,7 @@ fn folders(layout: &Layout, record: &Record) -> Result<(), DownError> {
         }
     }
     remove_file(&layout.record())?;
-    fs::remove_dir(&layout.dir).map_err(FileError::of("remove", &layout.dir))?;
+    remove_unless_mounted(&layout.dir)?;
     for folder in &record.before.made_folders {
         remove_empty(folder)?;
     }

@@ -1,7 +1,10 @@
 //! Paths and names, all derived from the two folders. Pure.
 
 use std::net::Ipv4Addr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
+
+use muster_node_files::Place;
 
 /// A path of a socket has at most so many bytes.
 const MAX_SOCKET: usize = 107;
@@ -75,8 +78,10 @@ impl Layout {
     pub(crate) fn node(&self, name: &'static str) -> NodePlace {
         NodePlace {
             name,
-            dir: self.dir.join(name),
-            run: self.run.join(name),
+            place: Place {
+                dir: self.dir.join(name),
+                run: self.run.join(name),
+            },
         }
     }
 
@@ -94,6 +99,11 @@ impl Layout {
 
     pub(crate) fn record(&self) -> PathBuf {
         self.dir.join("unit.json")
+    }
+
+    /// What machines that join are told.
+    pub(crate) fn join(&self) -> PathBuf {
+        self.dir.join("join.json")
     }
 
     /// Where operators' tools reach the Communication Manager.
@@ -153,39 +163,14 @@ fn tag(dir: &Path) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodePlace {
     pub(crate) name: &'static str,
-    pub(crate) dir: PathBuf,
-    pub(crate) run: PathBuf,
+    pub(crate) place: Place,
 }
 
-impl NodePlace {
-    pub(crate) fn units(&self) -> PathBuf {
-        self.dir.join("units")
-    }
+impl Deref for NodePlace {
+    type Target = Place;
 
-    /// What `sctl` and the Service Manager speak to.
-    pub(crate) fn manager_socket(&self) -> PathBuf {
-        self.run.join("io.muster.Manager")
-    }
-
-    pub(crate) fn iam_socket(&self) -> PathBuf {
-        self.run.join("iam.sock")
-    }
-
-    /// The identity manager's own account of whether the node is a member.
-    pub(crate) fn provisioning_state(&self) -> PathBuf {
-        self.dir.join("provisioning-state")
-    }
-
-    pub(crate) fn init_log(&self) -> PathBuf {
-        self.run.join("init.log")
-    }
-
-    pub(crate) fn init_pid(&self) -> PathBuf {
-        self.run.join("init.pid")
-    }
-
-    pub(crate) fn journal(&self) -> PathBuf {
-        self.dir.join("journal")
+    fn deref(&self) -> &Place {
+        &self.place
     }
 }
 

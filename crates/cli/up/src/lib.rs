@@ -59,7 +59,7 @@ mod sweep;
 mod unit;
 
 pub use self::act::{Outcome, up};
-pub use self::command::CommandError;
+pub use self::command::{CommandError, is_interruption};
 pub use self::down::{Down, down};
 pub use self::error::{DownError, FileError, UpError};
 pub use self::layout::LayoutError;

@@ -37,10 +37,25 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-/// Mounts below these folders, the newest first: what is mounted on another comes before it.
+/// Mounts below these folders, the newest first: what is mounted on another comes before it. What is mounted at a folder itself
+/// was there before the Unit, as a disk for its files.
 pub(crate) fn points_below(table: &str, folders: &[&Path]) -> Vec<PathBuf> {
-    let is_below = |point: &PathBuf| folders.iter().any(|it| point.starts_with(it));
-    let mut points: Vec<PathBuf> = mounts(table).map(|it| it.point).filter(is_below).collect();
+    points(table, |point| {
+        let mut folders = folders.iter();
+        folders.any(|it| point.starts_with(it) && point != *it)
+    })
+}
+
+/// Mounts at these folders and below them, the newest first.
+pub(crate) fn points_from(table: &str, folders: &[&Path]) -> Vec<PathBuf> {
+    points(table, |point| {
+        folders.iter().any(|it| point.starts_with(it))
+    })
+}
+
+fn points(table: &str, is_one: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let points = mounts(table).map(|it| it.point);
+    let mut points: Vec<PathBuf> = points.filter(|it| is_one(it)).collect();
     points.reverse();
     points
 }
@@ -93,10 +108,14 @@ mod tests {
         let table = "1 0 8:1 / / rw - ext4 /dev/a rw\n\
                      2 1 0:5 / /run/demo/a rw - tmpfs x rw\n\
                      3 2 0:6 / /run/demo/a/b\\040c rw - tmpfs x rw\n\
-                     4 1 0:7 / /run/demolition rw - tmpfs x rw\n";
-        let found = points_below(table, &[Path::new("/run/demo")]);
-        let expected: Vec<PathBuf> = vec!["/run/demo/a/b c".into(), "/run/demo/a".into()];
-        assert_eq!(found, expected);
+                     4 1 0:7 / /run/demolition rw - tmpfs x rw\n\
+                     5 1 8:3 / /srv/demo rw - ext4 /dev/c rw\n\
+                     6 1 8:4 / /srv rw - ext4 /dev/d rw\n";
+        let folders = [Path::new("/run/demo"), Path::new("/srv/demo")];
+        let below: Vec<PathBuf> = vec!["/run/demo/a/b c".into(), "/run/demo/a".into()];
+        assert_eq!(points_below(table, &folders), below);
+        let from = [vec!["/srv/demo".into()], below].concat();
+        assert_eq!(points_from(table, &folders), from);
     }
 
     #[test]

@@ -61,33 +61,6 @@ pub(crate) struct Waiting {
 }
 
 impl Start<'_> {
-    /// The command line of the init.
-    fn init(&self) -> Vec<PathBuf> {
-        let place = self.plan.place;
-        let mut words: Vec<PathBuf> = vec![self.plan.programs.join("muster-init")];
-        words.extend(
-            [
-                "--supervise",
-                "--log-target",
-                "stderr",
-                "--",
-                "--no-kernel-units",
-            ]
-            .map(PathBuf::from),
-        );
-        let mut option = |name: &str, value: PathBuf| words.extend([name.into(), value]);
-        option("--unit", self.unit.into());
-        option("--unit-path", place.units());
-        option("--runtime-dir", place.run.clone());
-        option("--state-dir", place.dir.join("init"));
-        // Generators of the machine are not for a node of the demo.
-        option("--generator-path", place.dir.join("generators"));
-        if let Some(group) = &self.group {
-            option("--cgroup", group.clone());
-        }
-        words
-    }
-
     /// Makes the process, and for the second node its namespaces.
     pub(crate) fn begin(&self) -> Result<Waiting, StartError> {
         let place = self.plan.place;
@@ -112,7 +85,7 @@ impl Start<'_> {
             .args(["/bin/sh", "-c", SCRIPT, "muster-up"])
             .arg(self.group.as_deref().unwrap_or(Path::new("-")))
             .arg(if is_second { place.name } else { "-" })
-            .args(self.init())
+            .args(place.init_command(self.plan.programs, self.unit, self.group.as_deref()))
             .current_dir("/")
             .env_clear()
             .env(
@@ -227,14 +200,7 @@ pub(crate) fn wait_for_end(place: &NodePlace) {
 /// Folders that the node's programs expect.
 pub(crate) fn make_folders(place: &NodePlace) -> Result<(), FileError> {
     use std::os::unix::fs::DirBuilderExt as _;
-    let folders = [
-        place.run.clone(),
-        place.units(),
-        place.journal(),
-        place.dir.join("generators"),
-        place.dir.join("init"),
-    ];
-    for folder in folders {
+    for folder in place.folders() {
         let made = fs::DirBuilder::new()
             .recursive(true)
             .mode(0o755)

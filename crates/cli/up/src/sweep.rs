@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{UnmountFlags, unmount};
@@ -29,7 +29,8 @@ const END_TIME: Timespec = Timespec {
 pub(crate) fn node(layout: &Layout, place: &NodePlace, trees: &Trees) -> Result<(), FileError> {
     trees.sweep(&format!("{}/{}", layout.cgroup(), place.name))?;
     processes(place);
-    mounts(&[&place.dir, &place.run])?;
+    // A node makes its folders, so whatever is mounted there is its own.
+    unmount_all(|table| mountinfo::points_from(table, &[&place.dir, &place.run]))?;
     folder(&place.run)
 }
 
@@ -95,10 +96,14 @@ fn shows(table: &Path, spots: &[Spot]) -> bool {
     spots.iter().any(|it| it.is_shown_in(&table))
 }
 
-/// Takes away every mount below these folders.
-pub(crate) fn mounts(folders: &[&Path]) -> Result<(), FileError> {
-    let text = fs::read_to_string(MOUNTS).map_err(FileError::of("read", Path::new(MOUNTS)))?;
-    for point in mountinfo::points_below(&text, folders) {
+/// Takes away every mount below these folders, and leaves what is mounted at them.
+pub(crate) fn mounts_below(folders: &[&Path]) -> Result<(), FileError> {
+    unmount_all(|table| mountinfo::points_below(table, folders))
+}
+
+fn unmount_all(points: impl FnOnce(&str) -> Vec<PathBuf>) -> Result<(), FileError> {
+    let table = fs::read_to_string(MOUNTS).map_err(FileError::of("read", Path::new(MOUNTS)))?;
+    for point in points(&table) {
         // What still holds it lets go of it by itself.
         unmount(&point, UnmountFlags::DETACH)
             .map_err(io::Error::from)
@@ -125,8 +130,66 @@ pub(crate) fn folder(path: &Path) -> Result<(), FileError> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Command;
+
+    use rustix::mount::{MountFlags, mount};
 
     use super::*;
+    use crate::layout::MAIN;
+
+    /// Says to the test's program that it runs with mounts of its own.
+    const INSIDE: &str = "MUSTER_UP_OWN_MOUNTS";
+
+    #[test]
+    fn a_node_loses_what_is_mounted_at_its_folders_and_the_unit_keeps_its_disk() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: nobody but root mounts");
+            return;
+        }
+        if std::env::var_os(INSIDE).is_none() {
+            let name = "sweep::tests::a_node_loses_what_is_mounted_at_its_folders_and_the_unit_keeps_its_disk";
+            let done = Command::new("unshare")
+                .args(["--mount", "--propagation", "private", "--"])
+                .arg(std::env::current_exe().unwrap())
+                .args(["--exact", name, "--nocapture"])
+                .env(INSIDE, "1")
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&done.stdout);
+            assert!(
+                done.status.success(),
+                "{said}{}",
+                String::from_utf8_lossy(&done.stderr)
+            );
+            assert!(said.contains("1 passed"), "{said}");
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let layout = Layout::new(&place.path().join("dir"), &place.path().join("run")).unwrap();
+        let node = layout.node(MAIN);
+        let lay = |point: &Path| {
+            fs::create_dir_all(point).unwrap();
+            mount("none", point, "tmpfs", MountFlags::empty(), None).unwrap();
+        };
+        let mounted = || {
+            let table = fs::read_to_string(MOUNTS).unwrap();
+            let mut left = mountinfo::points_from(&table, &[place.path()]);
+            left.reverse();
+            left
+        };
+        let disk = layout.dir.clone();
+        lay(&disk);
+        let kept = layout.images();
+        lay(&kept);
+        for point in [&node.dir, &node.dir.join("state"), &node.run] {
+            lay(point);
+        }
+        super::node(&layout, &node, &Trees::default()).unwrap();
+        assert_eq!(mounted(), [disk.clone(), kept]);
+        mounts_below(&[&layout.dir, &layout.run]).unwrap();
+        assert_eq!(mounted(), std::slice::from_ref(&disk));
+        unmount(&disk, UnmountFlags::DETACH).unwrap();
+    }
 
     #[test]
     fn a_folder_that_is_gone_is_removed() {

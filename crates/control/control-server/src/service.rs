@@ -15,17 +15,20 @@ use muster_control_api::v1;
 use muster_control_api::v1::control_service_server::{
     ControlService as Contract, ControlServiceServer,
 };
-use muster_rpc::ListenAddress;
 use muster_rpc::server::{RunningServer, ServerBuilder};
+use muster_rpc::{ListenAddress, bind_socket};
 use muster_tls::ServerTls;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::access::{Access, Call};
 use crate::limits::Limits;
-use crate::listen::{self, ControlSocket, ServeControlError};
+use crate::listen::{ControlSocket, ServeControlError};
 use crate::operations::Operations;
 use crate::view::UnitView;
+
+/// Others may look into the folder of the socket: it is everybody's.
+const FOLDER_MODE: u32 = 0o755;
 
 /// What a call streams.
 type Answers<T> = BoxStream<'static, Result<T, Status>>;
@@ -65,7 +68,8 @@ impl ControlServer {
     /// # Errors
     /// The socket cannot be made, or another process serves it.
     pub async fn serve_unix(&self, path: &Path) -> Result<ControlSocket, ServeControlError> {
-        let listener = listen::bind(path).await?;
+        let listener = bind_socket(path, FOLDER_MODE).await;
+        let listener = listener.map_err(ServeControlError::Bind)?;
         let started = self.builder().start_unix(listener, path.to_owned()).await;
         let server = started.map_err(|source| ServeControlError::Start {
             address: path.display().to_string(),

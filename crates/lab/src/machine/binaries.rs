@@ -186,19 +186,38 @@ fn place(path: &Path) -> impl FnOnce(io::Error) -> BinariesError {
 /// The folder that the running test was built in.
 fn target_folder() -> PathBuf {
     let test = env::current_exe().unwrap_or_default();
-    // .../target/<profile>/deps/<test>
-    let found = test
-        .ancestors()
-        .find(|folder| folder.join("CACHEDIR.TAG").is_file());
-    found.map_or_else(
+    target_of(&test).map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
         Path::to_owned,
     )
 }
 
+/// The target folder that holds a program cargo built, `TARGET/PROFILE/deps/PROGRAM`.
+///
+/// Cargo notes the compiler it found in every target folder. `CACHEDIR.TAG` would not do: cargo writes it only where the
+/// folder was not there before.
+fn target_of(program: &Path) -> Option<&Path> {
+    program
+        .ancestors()
+        .skip(1)
+        .find(|folder| folder.join(".rustc_info.json").is_file())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_target_folder_that_was_there_before_cargo_is_found() {
+        let target = tempfile::tempdir().unwrap();
+        let deps = target.path().join("debug/deps");
+        fs::create_dir_all(&deps).unwrap();
+        let program = deps.join("a-test");
+        assert_eq!(target_of(&program), None);
+
+        fs::write(target.path().join(".rustc_info.json"), "{}").unwrap();
+        assert_eq!(target_of(&program), Some(target.path()));
+    }
 
     #[test]
     fn failure_names_the_programs_and_shows_what_cargo_said() {

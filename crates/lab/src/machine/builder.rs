@@ -34,6 +34,7 @@ pub struct MachineBuilder {
     cgroups: bool,
     controllers: bool,
     beside: bool,
+    root: PathBuf,
 }
 
 impl MachineBuilder {
@@ -48,7 +49,15 @@ impl MachineBuilder {
             cgroups: true,
             controllers: false,
             beside: false,
+            root: PathBuf::from("/"),
         }
+    }
+
+    /// Takes another folder than the host's root for what is below the machine's own layer: an installed system, which keeps its
+    /// own unit files, links to them, generators and logs; the test's units are added to them.
+    pub fn root(mut self, folder: impl AsRef<Path>) -> Self {
+        self.root = folder.as_ref().to_owned();
+        self
     }
 
     /// The command that becomes process 1, by its path inside the machine.
@@ -161,6 +170,7 @@ impl MachineBuilder {
             .arg(folder.path())
             .arg(group_path)
             .arg(place)
+            .arg(&self.root)
             .arg(init)
             .args(&self.init[1..])
             .env_clear()

@@ -101,7 +101,8 @@ impl Machine {
         root.join(inside.strip_prefix("/").unwrap_or(inside))
     }
 
-    /// The folder of the host that is the machine's `/etc/systemd/system`; it stays when the machine has ended.
+    /// The folder of the host that is the machine's `/etc/systemd/system`; it stays when the machine has ended. A machine with
+    /// [another root](MachineBuilder::root) has copied its files instead.
     pub fn unit_folder(&self) -> PathBuf {
         self.folder.path().join("units")
     }

@@ -4,17 +4,18 @@
 #   $1     a folder of the host: files/ is laid over the host's root, units/ and vendor/ become the unit folders
 #   $2     the machine's control group, or - for a machine without a tree of control groups
 #   $3     first: what follows becomes process 1; beside: process 1 stays this shell, and what follows is its child
-#   $4...  the command
+#   $4     whose root is below the machine's: / is the host's own; another folder is a system of its own, with its own units
+#   $5...  the command
 set -eu
-folder=$1 group=$2 place=$3
-shift 3
+folder=$1 group=$2 place=$3 below=$4
+shift 4
 
 mkdir "$folder/layers"
 mount -t tmpfs lab "$folder/layers"
 cd "$folder/layers"
 mkdir upper work root
 cp -a "$folder/files/." upper
-mount -t overlay -o lowerdir=/,upperdir=upper,workdir=work lab root
+mount -t overlay -o lowerdir="$below",upperdir=upper,workdir=work lab root
 cd root
 
 mount -t proc -o nosuid,nodev,noexec proc proc
@@ -55,11 +56,16 @@ ln -s fd/2 dev/stderr
 
 mount -t tmpfs -o mode=755,nosuid,nodev lab run
 mount -t tmpfs -o mode=1777,nosuid,nodev lab tmp
-mount -t tmpfs -o mode=755 lab var/log
-mount --bind "$folder/units" etc/systemd/system
-mount --bind "$folder/vendor" usr/lib/systemd/system
-# Those of the host would look for the host's disks and terminals.
-mount -t tmpfs lab usr/lib/systemd/system-generators
+if [ "$below" = / ]; then
+    mount -t tmpfs -o mode=755 lab var/log
+    mount --bind "$folder/units" etc/systemd/system
+    mount --bind "$folder/vendor" usr/lib/systemd/system
+    # Those of the host would look for the host's disks and terminals.
+    mount -t tmpfs lab usr/lib/systemd/system-generators
+else
+    cp -a "$folder/units/." etc/systemd/system
+    cp -a "$folder/vendor/." usr/lib/systemd/system
+fi
 while IFS='	' read -r host inside; do
     [ -e ".$inside" ] || if [ -d "$host" ]; then mkdir -p ".$inside"; else mkdir -p ".${inside%/*}"; : >".$inside"; fi
     mount --bind "$host" ".$inside"

@@ -172,7 +172,8 @@ impl LayerBuilder {
         self
     }
 
-    fn archive(&self) -> io::Result<Vec<u8>> {
+    /// Its archive, without compression.
+    pub(crate) fn archive(&self) -> io::Result<Vec<u8>> {
         let mut tar = tar::Builder::new(Vec::new());
         for (path, (mode, entry)) in &self.entries {
             let mut header = Header::new_gnu();

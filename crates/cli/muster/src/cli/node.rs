@@ -110,7 +110,7 @@ pub(crate) struct Which {
 }
 
 /// The owner's password of the nodes' key stores.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Password {
     /// A file with the password of the node's key stores, readable by its owner only.
     #[arg(long, value_name = "FILE")]

@@ -15,12 +15,14 @@ The file (YAML, JSON or TOML):
       digest: sha256:...          #   an image that an earlier run has got
     instances: 2                  # [default: 1]
     env: {COLOUR: red}            # over the image's own
+    envOverride:                  # over all others, for a while from when the file is read
+      LEVEL: {value: debug, for: 10m}
     priority: 10                  # higher ones start first [default: 0]
-    runtime: runc                 # runc, crun, youki or native [default: as its image says]
+    runtime: runc                 # runc, crun, youki (not tested) or native [default: as its image says]
     subject: local                # whom it runs for [default: local]
 Paths are relative to the file.
 
-What is needed: root, Muster's programs (muster-init, muster-core, muster-container), and runc, crun or youki, or items
+What is needed: root, Muster's programs (muster-init, muster-core, muster-container), and runc or crun, or items
 for the runtime native. An init of the machine is not used, and nothing of it is touched: instances are units of a private
 muster-init. Instances have no network.
 

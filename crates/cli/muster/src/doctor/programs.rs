@@ -11,9 +11,10 @@ const RUNTIMES: [&str; 3] = ["crun", "runc", "youki"];
 const PLUGINS: [&str; 4] = ["bandwidth", "bridge", "host-local", "loopback"];
 const PLUGIN_FOLDERS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
 /// What a Main Node runs.
-pub(super) const OWN: [&str; 9] = [
+pub(super) const OWN: [&str; 10] = [
     "muster-init",
     "muster-core",
+    "muster-exec",
     "muster-logd",
     "muster-iam",
     "muster-sm",

@@ -1,5 +1,8 @@
 //! `deprovision`, `pause` and `resume`.
 
+use std::path::Path;
+
+use muster_api::domain::NodeId;
 use muster_pki::jiff::Timestamp;
 use muster_pki::{Reason, Serial};
 use serde::Serialize;
@@ -37,36 +40,58 @@ pub(super) async fn deprovision(
     command: &cli::Deprovision,
     console: &mut Console,
 ) -> Result<(), CommandError> {
-    let password = password(&command.password)?;
-    let iam = super::connect(&command.connection).await?;
-    iam.deprovision(&command.node, &password)
-        .await
-        .map_err(NodeCommandError::Call)?;
-    let mut revoked = Vec::new();
-    if let Some(folder) = &command.revoke {
-        let now = Timestamp::now();
-        let mut authority = pki::open(folder, now, console).map_err(NodeCommandError::Authority)?;
-        let of_node = authority
-            .ledger()
-            .valid_of_node(&cert_node(&command.node)?, now);
-        let serials: Vec<Serial> = of_node.iter().map(|cert| cert.issued.serial).collect();
-        authority
-            .revoke(&serials, Reason::CessationOfOperation, now)
-            .map_err(|error| NodeCommandError::Authority(PkiCommandError::Revoke(error)))?;
-        revoked = serials.iter().map(ToString::to_string).collect();
-        console.note(format_args!(
-            "Revoked {} certificates of node {}; servers and clients have to be given {} now.",
-            revoked.len(),
-            command.node,
-            authority.lists_file().display()
-        ));
-    }
+    let revoked = take_out(
+        &command.connection,
+        &command.password,
+        command.revoke.as_deref(),
+        &command.node,
+        console,
+    )
+    .await?;
     console.answer(&AllChanged(vec![Changed {
         node: command.node.to_string(),
         state: "unprovisioned",
-        revoked,
+        revoked: revoked.iter().map(ToString::to_string).collect(),
     }]))?;
     Ok(())
+}
+
+/// Deletes a node's keys and certificates, and revokes them where an authority is named; which those were.
+pub(super) async fn take_out(
+    connection: &cli::Connection,
+    password: &cli::Password,
+    authority: Option<&Path>,
+    node: &NodeId,
+    console: &mut Console,
+) -> Result<Vec<Serial>, NodeCommandError> {
+    let password = self::password(password)?;
+    let iam = super::connect(connection).await?;
+    iam.deprovision(node, &password).await?;
+    match authority {
+        Some(folder) => revoke(folder, node, console),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Revokes whatever certificates a node has; which those were.
+pub(super) fn revoke(
+    folder: &Path,
+    node: &NodeId,
+    console: &mut Console,
+) -> Result<Vec<Serial>, NodeCommandError> {
+    let now = Timestamp::now();
+    let mut authority = pki::open(folder, now, console).map_err(NodeCommandError::Authority)?;
+    let of_node = authority.ledger().valid_of_node(&cert_node(node)?, now);
+    let serials: Vec<Serial> = of_node.iter().map(|cert| cert.issued.serial).collect();
+    authority
+        .revoke(&serials, Reason::CessationOfOperation, now)
+        .map_err(|error| NodeCommandError::Authority(PkiCommandError::Revoke(error)))?;
+    console.note(format_args!(
+        "Revoked {} certificates of node {node}; servers and clients have to be given {} now.",
+        serials.len(),
+        authority.lists_file().display()
+    ));
+    Ok(serials)
 }
 
 pub(super) async fn pause(

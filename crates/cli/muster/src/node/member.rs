@@ -23,6 +23,8 @@ use crate::pki::{self, PkiCommandError};
 
 /// How long an identity manager that has just started may take to know its system.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a node that was just brought up may take to call.
+const CALL_PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Serialize)]
@@ -86,6 +88,26 @@ pub(super) async fn provision(
     )
     .await?;
     carry_out(&work, Task::Provision, &command.which, console).await
+}
+
+/// Makes one node a member that has just been brought up: it may take a while until it has called.
+pub(super) async fn join(
+    connection: &cli::Connection,
+    signing: &Signing,
+    node: &muster_api::domain::NodeId,
+    console: &mut Console,
+) -> Result<(), NodeCommandError> {
+    let work = Work::new(connection, signing, &cli::Password::default(), console).await?;
+    let deadline = Instant::now() + CALL_PATIENCE;
+    let info = loop {
+        match work.iam.node(node).await {
+            Ok(info) => break info,
+            Err(error) if Instant::now() >= deadline => return Err(error.into()),
+            Err(_) => sleep(PAUSE).await,
+        }
+    };
+    work.provision(&Target::new(info)?, console).await?;
+    Ok(())
 }
 
 pub(super) async fn renew(command: &cli::Renew, console: &mut Console) -> Result<(), CommandError> {

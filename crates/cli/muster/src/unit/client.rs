@@ -1,7 +1,6 @@
-//! The way to a Unit's Communication Manager, and what failed calls mean.
+//! The way to a Unit's Communication Manager.
 
 use std::env;
-use std::error::Error as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,8 +13,9 @@ use muster_tls::{
 };
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Response, Status};
+use tonic::{Response, Status};
 
+use crate::call::{CallError, Peer};
 use crate::cli::unit::Connection;
 use crate::console::Exit;
 
@@ -88,72 +88,6 @@ impl ConnectUnitError {
                 Exit::Usage
             }
             Self::SocketName(..) | Self::Certificates { .. } | Self::Tls { .. } => Exit::Failed,
-        }
-    }
-}
-
-/// Why a call of the Unit failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum UnitCallError {
-    #[error("{call} failed")]
-    Refused {
-        call: &'static str,
-        #[source]
-        source: Box<Status>,
-    },
-    #[error("the connection to the Unit broke during {call}")]
-    Broken {
-        call: &'static str,
-        #[source]
-        source: Box<Status>,
-    },
-    #[error("{call} was not answered within {} s", CALL.as_secs())]
-    Late { call: &'static str },
-    #[error("the Unit ended {call}, which goes on otherwise")]
-    Ended { call: &'static str },
-}
-
-impl UnitCallError {
-    /// Sorts a failed call: the peer's own words, or trouble on the way.
-    pub(crate) fn new(call: &'static str, status: Status) -> Self {
-        // A status that a peer has sent has no cause of its own.
-        let on_the_way = status.source().is_some();
-        let source = Box::new(status);
-        match on_the_way {
-            true => Self::Broken { call, source },
-            false => Self::Refused { call, source },
-        }
-    }
-
-    /// Whether it makes sense to try again.
-    pub(crate) fn is_on_the_way(&self) -> bool {
-        match self {
-            Self::Broken { .. } | Self::Late { .. } | Self::Ended { .. } => true,
-            // A Communication Manager that is about to end says so.
-            Self::Refused { source, .. } => source.code() == Code::Unavailable,
-        }
-    }
-
-    /// The peer sent more than this side took, and asks it to begin again.
-    pub(crate) fn is_begin_again(&self) -> bool {
-        let again = [Code::Aborted, Code::DataLoss, Code::OutOfRange];
-        matches!(self, Self::Refused { source, .. } if again.contains(&source.code()))
-    }
-
-    pub(crate) fn exit(&self) -> Exit {
-        match self {
-            Self::Broken { .. } | Self::Late { .. } | Self::Ended { .. } => Exit::Unreachable,
-            Self::Refused { source, .. } => match source.code() {
-                Code::NotFound => Exit::NotFound,
-                Code::InvalidArgument => Exit::Usage,
-                Code::DeadlineExceeded => Exit::Late,
-                Code::Unavailable => Exit::Unreachable,
-                Code::PermissionDenied
-                | Code::Unauthenticated
-                | Code::FailedPrecondition
-                | Code::Unimplemented => Exit::Refused,
-                _ => Exit::Failed,
-            },
         }
     }
 }
@@ -241,11 +175,11 @@ impl UnitClient {
         &self,
         call: &'static str,
         make: impl AsyncFnOnce(ControlServiceClient<Channel>) -> Result<Response<T>, Status>,
-    ) -> Result<T, UnitCallError> {
+    ) -> Result<T, CallError> {
         match tokio::time::timeout(CALL, make(self.0.clone())).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
-            Ok(Err(status)) => Err(UnitCallError::new(call, status)),
-            Err(_) => Err(UnitCallError::Late { call }),
+            Ok(Err(status)) => Err(Peer::Unit.failed(call, status)),
+            Err(_) => Err(CallError::Late { call, within: CALL }),
         }
     }
 }
@@ -307,19 +241,5 @@ mod tests {
         ] {
             assert_eq!(place_of(unit).ok(), place, "{unit}");
         }
-    }
-
-    #[test]
-    fn what_a_peer_refuses_is_told_from_a_broken_way() {
-        let refused = UnitCallError::new("Apply", Status::not_found("no"));
-        assert_eq!(
-            (refused.exit(), refused.is_on_the_way()),
-            (Exit::NotFound, false)
-        );
-        let away = UnitCallError::new("Apply", Status::unavailable("no"));
-        assert_eq!(
-            (away.exit(), away.is_on_the_way()),
-            (Exit::Unreachable, true)
-        );
     }
 }

@@ -5,7 +5,8 @@ use muster_control_api::v1;
 use tonic::Streaming;
 
 use super::facts::{EventFacts, Listed, Listing, to_wire};
-use super::{UnitCallError, UnitClient, UnitCommandError, connect};
+use super::{UnitClient, UnitCommandError, connect};
+use crate::call::Peer;
 use crate::cli::unit as cli;
 use crate::console::Console;
 use crate::error::CommandError;
@@ -27,7 +28,7 @@ async fn read(
 
 async fn next(stream: &mut Streaming<v1::Event>) -> Result<Option<EventFacts>, UnitCommandError> {
     let next = stream.message().await;
-    let next = next.map_err(|status| UnitCallError::new("ReadEvents", status))?;
+    let next = next.map_err(|status| Peer::Unit.failed("ReadEvents", status))?;
     Ok(next.map(EventFacts::from))
 }
 
@@ -73,7 +74,7 @@ pub(super) async fn events(
             }
         }
         let call = "ReadEvents";
-        return Err(UnitCommandError::Call(UnitCallError::Ended { call }).into());
+        return Err(UnitCommandError::Call(Peer::Unit.ended(call)).into());
     }
     let mut all = Vec::new();
     while let Some(event) = next(&mut stream).await? {

@@ -34,6 +34,8 @@ pub(crate) trait Listed: Serialize {
     const COLUMNS: &'static [&'static str];
     /// For those who want to know more.
     const FURTHER: &'static [&'static str];
+    /// Whether things of this kind can be gone again.
+    const PASSES: bool = true;
 
     /// What tells it from others of its kind.
     fn key(&self) -> String;

@@ -12,7 +12,8 @@ use tonic::Code;
 
 use self::bars::Bars;
 use self::seen::Seen;
-use super::{UnitCallError, UnitClient, UnitCommandError};
+use super::{UnitClient, UnitCommandError};
+use crate::call::{CallError, Peer};
 use crate::console::Console;
 use crate::error::CommandError;
 
@@ -59,7 +60,7 @@ async fn to_the_end(
                 display.say(&["the Unit does not answer; trying again".to_owned()]);
                 tokio::time::sleep(AGAIN).await;
             }
-            Err(UnitCallError::Refused { source, .. })
+            Err(CallError::Refused { source, .. })
                 if seen.id() == 0 && source.code() == Code::NotFound =>
             {
                 // Nothing was ever wanted, and that is what there is.
@@ -74,7 +75,7 @@ async fn follow(
     unit: &UnitClient,
     seen: &mut Seen,
     display: &mut Display<'_>,
-) -> Result<(), UnitCallError> {
+) -> Result<(), CallError> {
     let request = v1::FollowUpdateRequest {
         update_id: seen.id(),
     };
@@ -83,7 +84,7 @@ async fn follow(
             it.follow_update(request).await
         })
         .await?;
-    let failed = |status| UnitCallError::new("FollowUpdate", status);
+    let failed = |status| Peer::Unit.failed("FollowUpdate", status);
     while let Some(progress) = stream.message().await.map_err(failed)? {
         let news = seen.take(progress);
         display.show(seen, &news);
@@ -91,9 +92,7 @@ async fn follow(
             return Ok(());
         }
     }
-    Err(UnitCallError::Ended {
-        call: "FollowUpdate",
-    })
+    Err(Peer::Unit.ended("FollowUpdate"))
 }
 
 /// Bars for people who look, lines for those who read later.

@@ -8,7 +8,8 @@ use super::facts::{
     item_key, to_wire,
 };
 use super::naming::{NoSuchError, means};
-use super::{UnitCallError, UnitClient, UnitCommandError, connect, rollback, watch};
+use super::{UnitClient, UnitCommandError, connect, rollback, watch};
+use crate::call::CallError;
 use crate::cli::unit::{self as cli, Get};
 use crate::console::Console;
 use crate::error::CommandError;
@@ -17,8 +18,6 @@ use crate::error::CommandError;
 pub(super) trait Kind: Listed + Sized {
     /// How it is watched.
     const WATCHED: v1::Kind;
-    /// Whether things of this kind can be gone again.
-    const PASSES: bool = true;
 
     /// What an event says about things of this kind.
     fn news(event: WatchEvent) -> Option<News<Self>>;
@@ -70,7 +69,6 @@ impl Kind for ItemFacts {
 
 impl Kind for AlertFacts {
     const WATCHED: v1::Kind = v1::Kind::Alerts;
-    const PASSES: bool = false;
 
     fn news(event: WatchEvent) -> Option<News<Self>> {
         match event.event? {
@@ -94,7 +92,7 @@ impl Kind for NetworkFacts {
 
 /// All pages of a list.
 async fn pages<Wire, T: From<Wire>>(
-    page: impl AsyncFn(Vec<u8>) -> Result<(Vec<Wire>, Vec<u8>), UnitCallError>,
+    page: impl AsyncFn(Vec<u8>) -> Result<(Vec<Wire>, Vec<u8>), CallError>,
 ) -> Result<Vec<T>, UnitCommandError> {
     let mut all = Vec::new();
     let mut token = Vec::new();

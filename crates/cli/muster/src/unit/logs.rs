@@ -8,7 +8,8 @@ use muster_control_api::v1;
 use serde::Serialize;
 
 use super::facts::to_wire;
-use super::{UnitCallError, UnitClient, UnitCommandError, connect, get, naming};
+use super::{UnitClient, UnitCommandError, connect, get, naming};
+use crate::call::Peer;
 use crate::cli::Output;
 use crate::cli::unit as cli;
 use crate::console::Console;
@@ -45,7 +46,7 @@ pub(super) async fn logs(logs: &cli::Logs, console: &mut Console) -> Result<(), 
         .ask("ReadLogs", async |mut it| it.read_logs(request).await)
         .await
         .map_err(UnitCommandError::Call)?;
-    let failed = |status| UnitCommandError::Call(UnitCallError::new("ReadLogs", status));
+    let failed = |status| UnitCommandError::Call(Peer::Unit.failed("ReadLogs", status));
     let mut printer = Printer::new(logs.nodes.len() > 1);
     while let Some(chunk) = stream.message().await.map_err(failed)? {
         printer.take(chunk, console)?;
@@ -54,7 +55,7 @@ pub(super) async fn logs(logs: &cli::Logs, console: &mut Console) -> Result<(), 
     printer.finish(console)?;
     if logs.follow {
         let call = "ReadLogs";
-        return Err(UnitCommandError::Call(UnitCallError::Ended { call }).into());
+        return Err(UnitCommandError::Call(Peer::Unit.ended(call)).into());
     }
     printer.judge(console)
 }

@@ -15,7 +15,8 @@ use tonic::Streaming;
 
 use self::load::{Load, Order};
 use super::facts::{InstanceFacts, NodeFacts};
-use super::{UnitCallError, UnitCommandError, connect, get};
+use super::{UnitCommandError, connect, get};
+use crate::call::Peer;
 use crate::cli::Output;
 use crate::cli::unit as cli;
 use crate::console::{Answer, Console, Table};
@@ -155,8 +156,8 @@ async fn live(
         tokio::select! {
             message = stream.message() => match message {
                 Ok(Some(snapshot)) => load.take(snapshot),
-                Ok(None) => return Err(UnitCallError::Ended { call: "FollowUsage" }.into()),
-                Err(status) => return Err(UnitCallError::new("FollowUsage", status).into()),
+                Ok(None) => return Err(Peer::Unit.ended("FollowUsage").into()),
+                Err(status) => return Err(Peer::Unit.failed("FollowUsage", status).into()),
             },
             key = keys.recv() => match key {
                 Some(Ok(Event::Key(key))) => match wish_of(key) {

@@ -7,11 +7,12 @@ use muster_control_api::v1::{self, watch_event::Event};
 use serde::Serialize;
 use tonic::Streaming;
 
-use super::facts::{Listing, row};
+use super::facts::{Listed, Listing, row};
 use super::get::{Kind, News};
-use super::{UnitCallError, UnitClient, UnitCommandError};
+use super::{UnitClient, UnitCommandError};
+use crate::call::{CallError, Peer};
 use crate::cli::Output;
-use crate::console::{Console, Layout};
+use crate::console::{Console, Layout, OutputClosed};
 use crate::error::CommandError;
 
 /// A change, as programs get it: `event` is `set`, `gone` or, once everything that was there at the beginning has been told, `synced`.
@@ -47,12 +48,12 @@ pub(super) async fn watch<T: Kind>(
 
 /// Why a watch ended.
 enum Ended {
-    Call(UnitCallError),
-    Closed(crate::console::OutputClosed),
+    Call(CallError),
+    Closed(OutputClosed),
 }
 
-impl From<crate::console::OutputClosed> for Ended {
-    fn from(closed: crate::console::OutputClosed) -> Self {
+impl From<OutputClosed> for Ended {
+    fn from(closed: OutputClosed) -> Self {
         Self::Closed(closed)
     }
 }
@@ -70,7 +71,7 @@ async fn once<T: Kind>(
         .await
         .map_err(Ended::Call)?;
     let mut watcher = Watcher::<T>::new(console.output());
-    let failed = |status| Ended::Call(UnitCallError::new("Watch", status));
+    let failed = |status| Ended::Call(Peer::Unit.failed("Watch", status));
     while let Some(event) = stream.message().await.map_err(failed)? {
         if matches!(event.event, Some(Event::Synced(_))) {
             watcher.synced(console)?;
@@ -84,11 +85,11 @@ async fn once<T: Kind>(
             None => {}
         }
     }
-    Err(Ended::Call(UnitCallError::Ended { call: "Watch" }))
+    Err(Ended::Call(Peer::Unit.ended("Watch")))
 }
 
 /// What was told so far.
-struct Watcher<T> {
+pub(crate) struct Watcher<T> {
     /// The row of each thing that is there, or nothing for programs.
     known: BTreeMap<String, Option<Vec<String>>>,
     /// Things that are told together when all of them are known.
@@ -98,8 +99,8 @@ struct Watcher<T> {
     synced: bool,
 }
 
-impl<T: Kind> Watcher<T> {
-    fn new(output: Output) -> Self {
+impl<T: Listed> Watcher<T> {
+    pub(crate) fn new(output: Output) -> Self {
         Self {
             known: BTreeMap::new(),
             first: Vec::new(),
@@ -122,7 +123,7 @@ impl<T: Kind> Watcher<T> {
         self.for_people().then(row)
     }
 
-    fn set(&mut self, thing: T, console: &mut Console) -> Result<(), Ended> {
+    pub(crate) fn set(&mut self, thing: T, console: &mut Console) -> Result<(), OutputClosed> {
         if T::PASSES {
             let row = self.row_of(&thing);
             self.known.insert(thing.key(), row);
@@ -135,7 +136,7 @@ impl<T: Kind> Watcher<T> {
         self.tell("set", &thing.key(), Some(&thing), console)
     }
 
-    fn gone(&mut self, key: &str, console: &mut Console) -> Result<(), Ended> {
+    pub(crate) fn gone(&mut self, key: &str, console: &mut Console) -> Result<(), OutputClosed> {
         match self.known.remove(key) {
             None => Ok(()),
             Some(_) if self.for_people() && !self.synced => {
@@ -149,21 +150,21 @@ impl<T: Kind> Watcher<T> {
                     row[column] = "gone".to_owned();
                     let line = layout.line(&row, console.paint());
                     console.print(&line)?;
-                    return Ok(console.flush()?);
+                    return console.flush();
                 }
                 self.tell("gone", key, None, console)
             }
         }
     }
 
-    fn synced(&mut self, console: &mut Console) -> Result<(), Ended> {
+    pub(crate) fn synced(&mut self, console: &mut Console) -> Result<(), OutputClosed> {
         self.synced = true;
         if self.for_people() {
             let listing = Listing(std::mem::take(&mut self.first));
             let table = listing.render(Timestamp::now(), self.wide());
             self.layout = Some(table.layout());
             console.print(&table.render(console.paint()))?;
-            return Ok(console.flush()?);
+            return console.flush();
         }
         if self.output == Output::Name {
             return Ok(());
@@ -174,7 +175,7 @@ impl<T: Kind> Watcher<T> {
             key: None,
             object: None,
         };
-        Ok(console.line(&change, String::new)?)
+        console.line(&change, String::new)
     }
 
     fn tell(
@@ -183,7 +184,7 @@ impl<T: Kind> Watcher<T> {
         key: &str,
         object: Option<&T>,
         console: &mut Console,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), OutputClosed> {
         let change = Change {
             event,
             kind: T::KIND,
@@ -197,6 +198,6 @@ impl<T: Kind> Watcher<T> {
             }
             _ => key.to_owned(),
         };
-        Ok(console.line(&change, for_people)?)
+        console.line(&change, for_people)
     }
 }

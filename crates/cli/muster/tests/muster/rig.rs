@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use muster_lab::program::{Process, Program};
 use serde_json::{Value, json};
@@ -183,9 +183,5 @@ pub(crate) fn mode(path: &Path) -> u32 {
 /// Waits for something that another process does.
 #[track_caller]
 pub(crate) fn until(what: &str, is: impl Fn() -> bool) {
-    let deadline = Instant::now() + TIME;
-    while !is() {
-        assert!(Instant::now() < deadline, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    muster_lab::poll_until(TIME, what, is);
 }

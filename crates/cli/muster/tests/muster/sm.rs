@@ -42,6 +42,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-core", "muster-core"),
     ("muster-logd", "muster-logd"),
     ("muster-buswatch", "muster-buswatch"),
+    ("muster-exec", "muster-exec"),
     ("muster-sctl", "sctl"),
     ("muster-runtime-container", "muster-container"),
     ("muster-runtime-native", "muster-native-exec"),

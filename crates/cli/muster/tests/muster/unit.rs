@@ -3,7 +3,6 @@
 mod apply;
 mod look;
 mod plant;
-mod pty;
 mod served;
 pub(crate) mod stub;
 mod terminal;

@@ -17,6 +17,7 @@ macro_rules! require_unit {
 
 mod impatient;
 mod install;
+mod join;
 mod rig;
 mod rootless;
 

@@ -23,6 +23,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-core", "muster-core"),
     ("muster-logd", "muster-logd"),
     ("muster-buswatch", "muster-buswatch"),
+    ("muster-exec", "muster-exec"),
     ("muster-sctl", "sctl"),
     ("muster-iam", "muster-iam"),
     ("muster-cm", "muster-cm"),
@@ -30,6 +31,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-runtime-container", "muster-container"),
     ("muster-runtime-native", "muster-native-exec"),
     ("muster-firewall", "muster-firewall"),
+    ("muster-nodemgr", "muster-nodemgr"),
 ];
 const DEMO: [&str; 2] = ["web", "worker"];
 /// Names of the demo's processes, as the kernel cuts them.
@@ -166,7 +168,11 @@ impl Site {
 
     /// Any command, however it ends.
     pub(crate) fn command(&self, words: &[&str]) -> CommandOutput {
-        let done = self.machine.run_within(2 * TIME, words);
+        self.command_within(2 * TIME, words)
+    }
+
+    pub(crate) fn command_within(&self, time: Duration, words: &[&str]) -> CommandOutput {
+        let done = self.machine.run_within(time, words);
         done.expect("a command")
     }
 
@@ -207,7 +213,12 @@ impl Site {
     }
 
     pub(crate) fn begin_up(&self, words: &[&str]) -> Process {
-        self.begin(&[SHELL.as_slice(), &["muster", "up"], words].concat())
+        self.begin_in_group(&[&["muster", "up"], words].concat())
+    }
+
+    /// A command that goes on for a while, in a group of the machine, where it may have groups of its own.
+    pub(crate) fn begin_in_group(&self, words: &[&str]) -> Process {
+        self.begin(&[SHELL.as_slice(), words].concat())
     }
 
     #[track_caller]

@@ -30,6 +30,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-core", "muster-core"),
     ("muster-logd", "muster-logd"),
     ("muster-buswatch", "muster-buswatch"),
+    ("muster-exec", "muster-exec"),
     ("muster-sctl", "sctl"),
     ("muster-cm", "muster-cm"),
     ("muster-sm", "muster-sm"),

@@ -25,6 +25,7 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("muster-core", "muster-core"),
     ("muster-logd", "muster-logd"),
     ("muster-buswatch", "muster-buswatch"),
+    ("muster-exec", "muster-exec"),
     ("muster-sctl", "sctl"),
     ("muster-iam", "muster-iam"),
     ("muster-cm", "muster-cm"),

@@ -3,6 +3,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use muster_control_api::v1;
 use muster_control_server::ServeControlError;
+use muster_rpc::BindSocketError;
 
 use crate::rig::{Rig, client};
 
@@ -40,7 +41,10 @@ async fn what_is_in_use_or_no_socket_is_left_alone() {
     let rig = Rig::new().await;
     let refused = rig.server.serve_unix(&rig.socket.path()).await.unwrap_err();
     assert!(
-        matches!(refused, ServeControlError::InUse { .. }),
+        matches!(
+            refused,
+            ServeControlError::Bind(BindSocketError::InUse { .. })
+        ),
         "{refused}"
     );
     rig.client()
@@ -53,14 +57,20 @@ async fn what_is_in_use_or_no_socket_is_left_alone() {
     fs::write(&file, "precious").unwrap();
     let refused = rig.server.serve_unix(&file).await.unwrap_err();
     assert!(
-        matches!(refused, ServeControlError::NoSocket { .. }),
+        matches!(
+            refused,
+            ServeControlError::Bind(BindSocketError::NoSocket { .. })
+        ),
         "{refused}"
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
     let below = file.join("control.sock");
     let refused = rig.server.serve_unix(&below).await.unwrap_err();
     assert!(
-        matches!(refused, ServeControlError::Folder { .. }),
+        matches!(
+            refused,
+            ServeControlError::Bind(BindSocketError::Folder { .. })
+        ),
         "{refused}"
     );
     rig.end().await;

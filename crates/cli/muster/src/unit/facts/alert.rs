@@ -39,6 +39,7 @@ impl Listed for AlertFacts {
     const KIND: &'static str = "alert";
     const COLUMNS: &'static [&'static str] = &["TIME", "NODE", "KIND", "ABOUT", "MESSAGE"];
     const FURTHER: &'static [&'static str] = &[];
+    const PASSES: bool = false;
 
     fn key(&self) -> String {
         let time = self.time.as_deref().unwrap_or_default();

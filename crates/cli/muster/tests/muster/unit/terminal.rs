@@ -1,23 +1,28 @@
 //! What is different when somebody looks.
 
 use std::fs;
+use std::process::Command;
 
 use muster_control_api::v1;
+use muster_lab::screen::Screen;
 
 use super::plant::{ident, instance, plant, usage};
-use super::pty::OnTerminal;
 use super::stub::Stub;
+
+fn on_terminal(command: &Command) -> Screen {
+    Screen::start(command, (100, 30)).expect("it starts")
+}
 
 #[test]
 fn colours_are_for_terminals_and_for_those_who_want_them() {
     let stub = Stub::new(plant());
-    let (status, seen) = OnTerminal::new(stub.command(&["get", "instances"])).end();
+    let (status, seen) = on_terminal(&stub.command(&["get", "instances"])).end();
     assert!(status.success());
     assert!(seen.contains("\x1b[1mINSTANCE"), "{seen:?}");
     assert!(seen.contains("\x1b[31mfailed\x1b[0m"), "{seen:?}");
     let mut command = stub.command(&["get", "instances"]);
     command.env("NO_COLOR", "1");
-    let (_, seen) = OnTerminal::new(command).end();
+    let (_, seen) = on_terminal(&command).end();
     assert!(
         !seen.contains('\x1b') && seen.contains("worker/local/0"),
         "{seen:?}"
@@ -37,7 +42,7 @@ fn a_terminal_obeys_nothing_that_a_service_wrote() {
             error: None,
         }];
     });
-    let (_, seen) = OnTerminal::new(stub.command(&["logs", "worker"])).end();
+    let (_, seen) = on_terminal(&stub.command(&["logs", "worker"])).end();
     assert!(
         seen.contains("text") && !seen.contains(['\x1b', '\x07']),
         "{seen:?}"
@@ -71,13 +76,13 @@ fn busy() -> Stub {
 fn top_is_live_until_q_and_gives_the_terminal_back() {
     let stub = busy();
     for leave in [b"q".as_slice(), b"\x03"] {
-        let mut top = OnTerminal::new(stub.command(&["top"]));
+        let mut top = on_terminal(&stub.command(&["top"]));
         top.wait_for("worker/local/0");
         assert!(top.seen().contains("\x1b[?1049h"), "another screen");
-        top.press(b"n");
+        top.press(b"n").expect("typed");
         // Only what changes is drawn again.
         top.wait_for("name");
-        top.press(leave);
+        top.press(leave).expect("typed");
         let (status, seen) = top.end();
         assert!(status.success(), "{status:?}");
         assert!(
@@ -90,7 +95,7 @@ fn top_is_live_until_q_and_gives_the_terminal_back() {
 #[test]
 fn top_ends_with_the_unit_and_says_why_on_the_screen_from_before() {
     let mut stub = busy();
-    let top = OnTerminal::new(stub.command(&["top"]));
+    let top = on_terminal(&stub.command(&["top"]));
     top.wait_for("worker/local/0");
     stub.end();
     let (status, seen) = top.end();
@@ -135,7 +140,7 @@ fn bars_show_how_far_an_update_is() {
     ]];
     let stub = Stub::new(script);
     fs::write(stub.site.path("unit.yaml"), "items: []\n").expect("written");
-    let (status, seen) = OnTerminal::new(stub.command(&["apply", "unit.yaml", "--wait"])).end();
+    let (status, seen) = on_terminal(&stub.command(&["apply", "unit.yaml", "--wait"])).end();
     assert!(status.success(), "{seen:?}");
     assert!(seen.contains("web 1.2.0"), "{seen:?}");
     assert!(seen.contains("4.00 MiB of 4.00 MiB"), "{seen:?}");

@@ -1,0 +1,117 @@
+//! Runs whose manager dies, and what is said beside a workflow.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::rig::{Site, until};
+
+fn spawn(site: &Site, words: &[&str]) -> Child {
+    let mut command = site.command(words);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("it runs")
+}
+
+/// A step that writes, and waits for a file the first time; it may be done again.
+fn waiting(site: &Site) -> String {
+    let go = site.path("go").display().to_string();
+    let script = format!(
+        "if [ -e '{go}' ]; then echo second; else echo first; while [ ! -e '{go}' ]; do sleep 0.05; done; fi"
+    );
+    json!({
+        "name": "w",
+        "machines": { "m": { "template": "plain", "provider": "local" } },
+        "steps": [{
+            "name": "s",
+            "repeatable": true,
+            "actions": [{ "script": { "text": script } }],
+        }],
+    })
+    .to_string()
+}
+
+#[test]
+fn a_run_is_followed_over_a_death_of_the_manager() {
+    let mut site = Site::new();
+    site.write("w.json", &waiting(&site));
+    let mut run = spawn(&site, &["run", "--workflow", "w.json"]);
+    let mut run_out = BufReader::new(run.stdout.take().unwrap());
+    let mut line = String::new();
+    run_out.read_line(&mut line).unwrap();
+    assert_eq!(line, "first\n");
+    let id = site.json(&["runs", "list"])[0]["id"].clone();
+    let mut logs = spawn(&site, &["runs", "logs", "-f", id.as_str().unwrap()]);
+    let mut logs_out = BufReader::new(logs.stdout.take().unwrap());
+    until("the log has the first line", || {
+        line.clear();
+        logs_out.read_line(&mut line).unwrap();
+        line == "first\n"
+    });
+    site.kill();
+    site.write("go", "");
+    site.start();
+    let mut rest = String::new();
+    run_out.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "second\n");
+    assert!(run.wait().unwrap().success());
+    let mut rest = String::new();
+    logs_out.read_to_string(&mut rest).unwrap();
+    assert!(logs.wait().unwrap().success());
+    assert_eq!(rest.matches("second\n").count(), 1, "{rest}");
+    assert!(!rest.contains("first\n"), "{rest}");
+}
+
+#[test]
+fn a_run_that_wants_more_than_a_template_leaves_nothing_after_a_kill_and_an_interrupt() {
+    let mut site = Site::new();
+    let words = [
+        "run",
+        "-p",
+        "sim",
+        "--image",
+        "debian",
+        "--no-sync",
+        "--",
+        "true",
+    ];
+    let mut run = None;
+    // The machine is ordered, and the manager has not written down for which run.
+    site.dies_at("orchestrate.ordered", |site| {
+        run = Some(spawn(site, &words))
+    });
+    let run = run.expect("it was started");
+    until("the run goes on with its machine", || {
+        let machines = site.json(&["list"]);
+        machines.as_array().map(Vec::len) == Some(1) && machines[0]["state"] == "running"
+    });
+    let runs = site.json(&["runs", "list"]);
+    assert_eq!(runs.as_array().map(Vec::len), Some(1), "{runs}");
+    let pid = i32::try_from(run.id()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert_eq!(site.json(&["list"]), json!([]), "its machine is gone");
+    assert_eq!(site.json(&["runs", "list"])[0]["state"], "cancelled");
+}
+
+#[test]
+fn what_a_workflow_says_itself_is_refused_beside_it() {
+    let site = Site::new();
+    site.write("w.json", &waiting(&site));
+    for more in [
+        &["--env", "A=b"][..],
+        &["--timeout", "1s"],
+        &["--finally", "keep"],
+        &["--on-failure", "keep"],
+        &["--set", "cpus=2"],
+        &["--spot", "never"],
+        &["--no-sync"],
+        &["--dry-run"],
+    ] {
+        let words = [&["run", "--workflow", "w.json"], more].concat();
+        site.run(&words).refused(2, &["--workflow", more[0]]);
+    }
+    assert_eq!(site.json(&["runs", "list"]), json!([]), "nothing was begun");
+}

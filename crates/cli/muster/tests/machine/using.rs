@@ -1,0 +1,230 @@
+//! Commands, files and runs on this machine.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::rig::{Run, Site, until};
+
+fn here(site: &Site) {
+    site.run(&["provision", "-p", "local", "--name", "here"])
+        .ok();
+}
+
+#[test]
+fn a_command_runs_there_as_it_would_here() {
+    let site = Site::new();
+    here(&site);
+    let script = "echo out; echo err >&2; printf %s \"$A\"; pwd; exit 42";
+    let words = [
+        "exec", "-e", "A=a b", "-C", "/usr", "here", "--", "sh", "-c", script,
+    ];
+    let run = site.run(&words).code(42);
+    assert_eq!(
+        (run.stdout.as_str(), run.stderr.as_str()),
+        ("out\na b/usr\n", "err\n")
+    );
+    site.run(&["exec", "here", "--", "sh", "-c", "kill -KILL $$"])
+        .code(137);
+    site.run(&["exec", "here", "--", "/no/such/program"])
+        .refused(127, &["/no/such/program"]);
+    site.run(&["exec", "here", "--", "/etc/passwd"])
+        .refused(126, &["/etc/passwd"]);
+    let late = ["exec", "--timeout", "100ms", "here", "--", "sleep", "60"];
+    site.run(&late).refused(124, &["sleep"]);
+
+    let mut cat = site.command(&["exec", "-i", "here", "--", "cat"]);
+    let mut cat = cat
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    cat.stdin.take().unwrap().write_all(b"through").unwrap();
+    let output = cat.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"through");
+    // Without a terminal `ssh` is a shell that reads its input.
+    let mut shell = site.command(&["ssh", "here"]);
+    let mut shell = shell
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    shell
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"echo there; exit 3\n")
+        .unwrap();
+    let output = shell.wait_with_output().unwrap();
+    assert_eq!(
+        (output.stdout.as_slice(), output.status.code()),
+        (&b"there\n"[..], Some(3))
+    );
+}
+
+#[test]
+fn a_machine_is_busy_while_somebody_uses_it() {
+    let site = Site::new();
+    here(&site);
+    let mut held = site.command(&["exec", "-i", "here", "--", "cat"]);
+    let mut held = held
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    until("it has work", || {
+        site.json(&["show", "here"])["commands"] == 1
+    });
+    drop(held.stdin.take());
+    assert!(held.wait().unwrap().success());
+    until("it has none", || {
+        site.json(&["show", "here"])["commands"] == 0
+    });
+}
+
+#[test]
+fn files_go_there_and_back() {
+    let site = Site::new();
+    here(&site);
+    fs::create_dir_all(site.path("tree/inner")).unwrap();
+    site.write("tree/a", "one");
+    site.write("tree/inner/b", "two");
+    let there = site.path("there");
+    let remote = format!("here:{}", there.display());
+    site.run(&["cp", "tree", &remote]).ok();
+    assert_eq!(fs::read_to_string(there.join("inner/b")).unwrap(), "two");
+    fs::write(there.join("c"), "three").unwrap();
+    let copied = site.json(&["sync", &remote, "tree", "--delete"]);
+    assert_eq!(copied["files"], 1, "only what changed: {copied}");
+    assert_eq!(fs::read_to_string(site.path("tree/c")).unwrap(), "three");
+    site.run(&["cp", &format!("{remote}/c"), "."]).ok();
+    assert_eq!(fs::read_to_string(site.path("c")).unwrap(), "three");
+    site.run(&["cp", "a", "b"]).refused(2, &["MACHINE:PATH"]);
+    site.run(&["cp", "nothing", &remote])
+        .refused(125, &["nothing"]);
+}
+
+#[test]
+fn a_run_is_its_command_and_is_remembered() {
+    let site = Site::new();
+    fs::create_dir(site.path("work")).unwrap();
+    let words = [
+        "run", "-p", "local", "-f", "work", "-e", "B=1", "--", "sh", "-c",
+    ];
+    let script = "echo out; echo err >&2; echo made >made; test $B = 1 && exit 7";
+    let run = site.run(&[&words[..], &[script]].concat()).code(7);
+    assert_eq!(run.stdout, "out\n");
+    assert!(run.stderr.contains("err\n"), "{}", run.stderr);
+    assert!(run.stderr.contains("code 7"), "{}", run.stderr);
+    assert_eq!(
+        fs::read_to_string(site.path("work/made")).unwrap(),
+        "made\n"
+    );
+    assert_eq!(site.json(&["list"]), json!([]), "its machine is gone");
+
+    let runs = site.json(&["runs", "list"]);
+    assert_eq!(runs[0]["state"], "failed");
+    assert_eq!(runs[0]["exitCode"], 7);
+    let id = runs[0]["id"].as_str().unwrap();
+    let log = site.run(&["runs", "logs", id]).ok().stdout;
+    assert!(log.contains("out\n") && log.contains("err\n"), "{log}");
+    let shown = site.json(&["runs", "show", &id[..6]]);
+    assert!(shown["steps"].as_array().unwrap().len() >= 4, "{shown}");
+    let events = site.json(&["runs", "events", id]);
+    assert_eq!(events.as_array().unwrap().last().unwrap()["kind"], "over");
+    site.run(&["runs", "remove", id]).ok();
+    site.run(&["runs", "show", id])
+        .refused(4, &["there is no run"]);
+
+    site.run(&["run", "-p", "local", "--no-sync", "--", "true"])
+        .ok();
+    let plan = site.json(&["run", "-p", "local", "--dry-run"]);
+    assert_eq!(plan[0]["provider"], "local");
+    site.run(&["run", "-t", "nothing", "--", "true"])
+        .refused(4, &["no template `nothing`"]);
+}
+
+/// `run` and `exec` tell what is no command apart as a shell does. The file can be read, and not executed.
+pub(crate) fn assert_no_commands(site: &Site, machine: &str, file: &str) {
+    let run = ["run", "-m", machine, "--no-sync"];
+    let exec = ["exec", machine];
+    for verb in [&run[..], &exec] {
+        let words = |program| [verb, &["--", program]].concat();
+        site.run(&words("no-such-program"))
+            .refused(127, &["no-such-program"]);
+        site.run(&words("/no/such/program"))
+            .refused(127, &["/no/such/program"]);
+        site.run(&words(file)).refused(126, &[file]);
+        // It is not the command that is not there.
+        let nowhere = [verb, &["-C", "/no/such/folder", "--", "true"]].concat();
+        site.run(&nowhere).refused(125, &["folder"]);
+    }
+}
+
+#[test]
+fn what_is_no_command_is_told_as_a_shell_tells_it() {
+    let site = Site::new();
+    here(&site);
+    assert_no_commands(&site, "here", "/etc/passwd");
+}
+
+#[test]
+fn a_command_runs_on_a_machine_that_there_is_and_leaves_it() {
+    let site = Site::new();
+    here(&site);
+    let run = site
+        .run(&["run", "-m", "here", "--no-sync", "--", "echo", "hello"])
+        .ok();
+    assert_eq!(run.stdout, "hello\n");
+    assert_eq!(site.state("here"), "running");
+}
+
+#[test]
+fn a_workflow_runs_and_its_mistakes_are_shown_with_their_line() {
+    let site = Site::new();
+    let workflow = "name: w\nmachines:\n  m: { template: plain, provider: local }\nsteps:\n- name: s\n  actions:\n  - run: { command: [echo, from the workflow] }\n";
+    site.write("w.yaml", workflow);
+    let run = site.run(&["run", "--workflow", "w.yaml"]).ok();
+    assert_eq!(run.stdout, "from the workflow\n");
+    site.write("w.yaml", &workflow.replace("steps:", "stepps:"));
+    site.run(&["run", "--workflow", "w.yaml"])
+        .refused(2, &["w.yaml:4", "steps"]);
+    site.run(&["run", "--workflow", "none.yaml"])
+        .refused(4, &["none.yaml"]);
+}
+
+#[test]
+fn an_interrupted_run_is_cancelled_and_cleaned_up() {
+    let site = Site::new();
+    let mark = site.path("started");
+    let script = format!("echo $$ >{}; exec sleep 600", mark.display());
+    let mut run = site.command(&["run", "-p", "local", "--no-sync", "--", "sh", "-c", &script]);
+    let run = run
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    until("the command runs", || {
+        fs::read_to_string(&mark).is_ok_and(|it| it.ends_with('\n'))
+    });
+    let pid = i32::try_from(run.id()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
+    let output = run.wait_with_output().unwrap();
+    let ended = Run {
+        status: output.status,
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    };
+    ended.refused(130, &["cancelling"]);
+    assert_eq!(site.json(&["list"]), json!([]), "its machine is gone");
+    let sleeper: i32 = fs::read_to_string(&mark).unwrap().trim().parse().unwrap();
+    let alive = Command::new("kill")
+        .args(["-0", &sleeper.to_string()])
+        .stderr(Stdio::null())
+        .status();
+    assert!(!alive.unwrap().success(), "its command is gone");
+    assert_eq!(site.json(&["runs", "list"])[0]["state"], "cancelled");
+}
