@@ -180,7 +180,8 @@ impl Guest {
         self
     }
 
-    /// Has a kernel module loaded, with all that it depends on, before the script starts.
+    /// Has a kernel module loaded, with all that it depends on, before the script starts. For [`Guest::init`] it is only there:
+    /// `/lab/load` has the names of files in `/lab/modules`, in the order that they are loaded in.
     pub fn module(mut self, name: impl Into<String>) -> Self {
         self.modules.push(name.into());
         self

@@ -48,6 +48,7 @@ set -e
 PATH=/lab/bin
 /lab/bin/busybox --install -s /lab/bin
 /lab/bin/busybox --install -s /bin
+while read -r module; do insmod "/lab/modules/$module"; done </lab/load
 mkdir /new
 mount -t tmpfs -o mode=755 new /new
 for entry in bin boot etc home lab lib lib64 opt root srv usr var; do

@@ -79,8 +79,10 @@ pub(super) fn assemble(
     }
     fs::copy("/bin/busybox", root.join("lab/bin/busybox")).map_err(failed)?;
     symlink("/lab/bin/busybox", root.join("bin/sh")).map_err(failed)?;
+    // Whoever is PID 1 loads them: the init of the lab, or the program under test.
+    let load = copy_modules(modules, tree, root)?;
+    fs::write(root.join("lab/load"), load).map_err(failed)?;
     if let Start::Script(script) = &guest.start {
-        let load = copy_modules(modules, tree, root)?;
         let shares: String = guest
             .shares
             .iter()
@@ -99,7 +101,6 @@ pub(super) fn assemble(
                 fs::set_permissions(root.join("lab/init"), Permissions::from_mode(0o755))
             })
             .and_then(|()| write("script", script))
-            .and_then(|()| write("load", &load))
             .and_then(|()| write("shares", &shares))
             .and_then(|()| write("disks", &guest.disks.len().to_string()))
             .map_err(failed)?;

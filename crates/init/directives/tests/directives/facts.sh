@@ -40,11 +40,20 @@ if command -v mksquashfs >/dev/null; then echo mksquashfs; fi
 if [ -x /sbin/sfdisk ]; then echo sfdisk; fi
 # Each kind of guest calls its disk otherwise.
 for disk in ubda vda; do [ ! -b /dev/$disk ] || ln -sf $disk /dev/lab-disk; done
-for group in /sys/fs/cgroup/*.slice; do
-    [ ! -e "$group/memory.swap.max" ] || echo swap-accounting
-    [ ! -e "$group/io.weight" ] || echo io-weight
-    [ ! -e "$group/io.max" ] || [ ! -b /dev/lab-disk ] || echo io-limits
-done
+for group in /sys/fs/cgroup/*.slice; do [ ! -e "$group/memory.swap.max" ] || echo swap-accounting; done
+# Nobody has asked for this controller yet, so a group has its files only if it is handed on for a moment.
+if grep -q io $tree/cgroup.controllers && mkdir $tree/facts; then
+    grep -q io $tree/cgroup.subtree_control && handed_on=yes || handed_on=
+    echo +io >$tree/cgroup.subtree_control
+    [ ! -e $tree/facts/io.weight ] || echo io-weight
+    if [ -b /dev/lab-disk ]; then
+        [ ! -e $tree/facts/io.max ] || echo io-limits
+        [ -e $tree/facts/io.weight ] || echo no-io-device-weight
+        [ -e $tree/facts/io.latency ] || echo no-io-latency
+    fi
+    [ -n "$handed_on" ] || echo -io >$tree/cgroup.subtree_control
+    rmdir $tree/facts
+fi
 # Which files of version 1 there are is seen in any group but the first.
 if [ -e /sys/fs/cgroup/memory/memory.memsw.limit_in_bytes ]; then echo swap-accounting; fi
 if mkdir /sys/fs/cgroup/blkio/facts 2>/dev/null; then

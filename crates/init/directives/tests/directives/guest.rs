@@ -4,6 +4,7 @@
 
 use muster_lab::machine::Build;
 use muster_lab::muster;
+use tempfile::NamedTempFile;
 
 use crate::case;
 use crate::world::World;
@@ -12,6 +13,7 @@ use crate::world::World;
 pub(crate) const GROUP_FACTS: &[&str] = &[
     "cpu-controller",
     "cpu-controller-v2",
+    "io-limits",
     "memory-controller",
     "memory-controller-v2",
     "pids-controller",
@@ -22,7 +24,17 @@ pub(crate) const GROUP_FACTS: &[&str] = &[
 fn run(topic: &str) {
     let programs = muster::programs(Build::Test, &["muster-core/fault-points"]).unwrap();
     let world = World::new(case::read(topic)).on_a_machine_with(GROUP_FACTS);
-    world.run_guest(&format!("guest: {topic}"), muster::guest(&programs));
+    let disk = disk();
+    let guest = muster::guest(&programs).disk(disk.path());
+    world.run_guest(&format!("guest: {topic}"), guest);
+}
+
+/// A disk with nothing on it, which limits can be set for.
+pub(crate) fn disk() -> NamedTempFile {
+    const BYTES: u64 = 32 << 20;
+    let file = NamedTempFile::new().unwrap();
+    file.as_file().set_len(BYTES).unwrap();
+    file
 }
 
 crate::topics::every_topic!(run, Root, Tool("linux.uml"), File("/bin/busybox"));
