@@ -42,7 +42,8 @@ impl Expectation {
             Self::Success => {
                 seen.show("Result") == "success"
                     && seen.show("LoadState") == "loaded"
-                    && seen.show("ActiveState") != "failed"
+                    // One that still starts when its time is over has shown nothing.
+                    && !matches!(seen.show("ActiveState"), "failed" | "activating")
                     && seen.show("ExecMainStatus") == "0"
                     && !seen.show("ExecMainStartTimestampMonotonic").is_empty()
                     && seen.show("ExecMainStartTimestampMonotonic") != "0"
