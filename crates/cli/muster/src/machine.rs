@@ -17,6 +17,7 @@ mod run;
 mod runs;
 mod start;
 mod stop;
+mod templates;
 mod terminal;
 mod verb;
 
@@ -57,7 +58,7 @@ pub(crate) enum MachineCommandError {
         source: ExecutorError,
     },
     #[error("cannot read {}", path.display())]
-    ReadWorkflow { path: PathBuf, source: io::Error },
+    ReadFile { path: PathBuf, source: io::Error },
     #[error("cannot use the folder {}", path.display())]
     Folder { path: PathBuf, source: io::Error },
     #[error("{} would go to a machine as a whole; name it with --folder if that is meant, or use --no-sync", .0.display())]
@@ -84,7 +85,7 @@ impl MachineCommandError {
             Self::Connect(error) => error.exit(),
             Self::Start(_) => Exit::Unreachable,
             Self::Call(error) => error.exit(),
-            Self::ReadWorkflow { source, .. } | Self::Folder { source, .. }
+            Self::ReadFile { source, .. } | Self::Folder { source, .. }
                 if source.kind() == io::ErrorKind::NotFound =>
             {
                 Exit::NotFound
@@ -95,7 +96,7 @@ impl MachineCommandError {
             Self::Executor { source, .. } => Exit::Command(source.class.exit_code()),
             Self::Reach(_) => Exit::Command(125),
             Self::Runtime(_)
-            | Self::ReadWorkflow { .. }
+            | Self::ReadFile { .. }
             | Self::Folder { .. }
             | Self::Several(_)
             | Self::Stop(_)
@@ -143,7 +144,7 @@ async fn carry_out(machine: Machine, console: &mut Console) -> Result<Exit, Comm
         }
         MachineCommand::Leave(leave) => join::leave_all(&manager, leave, console).await,
         MachineCommand::Explain(explain) => look::explain(&manager, explain, console).await,
-        MachineCommand::Templates => look::templates(&manager, console).await,
+        MachineCommand::Templates(args) => templates::run(&manager, args, console).await,
         MachineCommand::Providers => look::providers(&manager, console).await,
         MachineCommand::Cp(cp) => copy::copy(&manager, cp, false, false, console).await,
         MachineCommand::Sync(sync) => {

@@ -3,7 +3,9 @@
 //! They are read whenever they are needed: whoever changes a file sees the effect at once, and a mistake in it is told to
 //! whoever asks, with its line.
 
-use std::collections::BTreeMap;
+mod kept;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use muster_mapping::{
@@ -11,9 +13,11 @@ use muster_mapping::{
     Request, Resolved, SpecError, pin_for, resolve,
 };
 use muster_template::{
-    Arch, DescriptionError, Fields, Format, Limits, ProviderId, Template, TemplateSet,
-    UnknownTemplate, Value, field,
+    Arch, DescriptionError, Fields, Format, Limits, ProviderId, Template, TemplateName,
+    TemplateSet, UnknownTemplate, Value, field,
 };
+
+pub use self::kept::{ChangeTemplatesError, Outcome};
 
 /// The template that says nothing, for machines that are described by whoever asks.
 pub const PLAIN: &str = "plain";
@@ -29,6 +33,8 @@ pub struct Descriptions {
     pub mappings: Vec<PathBuf>,
     /// Folders among these that nobody named: they may be missing, and may come while the manager runs.
     pub optional: Vec<PathBuf>,
+    /// The manager's own file, with the templates that were added through the contract. It need not be there.
+    pub added: PathBuf,
     /// The lock file.
     pub lock_file: PathBuf,
     /// How it is used; `None`: not at all.
@@ -41,6 +47,16 @@ pub enum LoadCatalogError {
     /// Templates or mappings.
     #[error(transparent)]
     Descriptions(DescriptionError),
+    /// A template was added, and is written in a file too.
+    #[error(
+        "the template `{name}` was added to the manager, and is written at {at} too: remove it there, or with `muster machine templates remove {name}`"
+    )]
+    Twice {
+        /// Which.
+        name: String,
+        /// Where it is written.
+        at: String,
+    },
     /// The lock file.
     #[error(transparent)]
     Lock(LockError),
@@ -74,6 +90,8 @@ pub struct BadField {
 #[derive(Debug, Clone)]
 pub struct Catalog {
     templates: TemplateSet,
+    /// Those among them that were added.
+    added: BTreeSet<TemplateName>,
     mappings: Mappings,
     lock: LockFile,
     lock_use: Option<LockUse>,
@@ -89,24 +107,52 @@ impl Descriptions {
     pub fn load(&self) -> Result<Catalog, LoadCatalogError> {
         let limits = Limits::default();
         let failed = LoadCatalogError::Descriptions;
-        let present = |paths: &[PathBuf]| -> Vec<PathBuf> {
-            let is_expected = |path: &&PathBuf| !self.optional.contains(path) || path.is_dir();
-            paths.iter().filter(is_expected).cloned().collect()
-        };
-        let templates = TemplateSet::load(&present(&self.templates), &limits).map_err(failed)?;
-        let templates = with_plain(templates, &limits).map_err(failed)?;
-        let mappings = Mappings::load(&present(&self.mappings), &limits).map_err(failed)?;
+        let (templates, added) = self.load_templates()?;
+        let mappings = Mappings::load(&self.present(&self.mappings), &limits).map_err(failed)?;
         let lock = match self.lock {
             Some(_) => LockFile::load(&self.lock_file, &limits).map_err(LoadCatalogError::Lock)?,
             None => LockFile::default(),
         };
         Ok(Catalog {
             templates,
+            added,
             mappings,
             lock,
             lock_use: self.lock,
             usual: BTreeMap::new(),
         })
+    }
+
+    /// Those of the paths that are there, or have to be.
+    fn present(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
+        let is_expected = |path: &&PathBuf| !self.optional.contains(path) || path.is_dir();
+        paths.iter().filter(is_expected).cloned().collect()
+    }
+
+    /// The templates of files, of the contract, and built in.
+    fn load_templates(&self) -> Result<(TemplateSet, BTreeSet<TemplateName>), LoadCatalogError> {
+        let limits = Limits::default();
+        let failed = LoadCatalogError::Descriptions;
+        let written = self.written_templates()?;
+        let added = kept::read(&self.added).map_err(failed)?;
+        let names = added.iter().map(|it| it.name().clone()).collect();
+        for template in &added {
+            if let Ok(first) = written.get(template.name().as_str()) {
+                return Err(LoadCatalogError::Twice {
+                    name: template.name().to_string(),
+                    at: first.origin().to_string(),
+                });
+            }
+        }
+        let all = written.iter().cloned().chain(added).collect();
+        let all = TemplateSet::new(all, &limits).map_err(failed)?;
+        Ok((with_plain(all, &limits).map_err(failed)?, names))
+    }
+
+    /// The templates of files alone.
+    fn written_templates(&self) -> Result<TemplateSet, LoadCatalogError> {
+        let loaded = TemplateSet::load(&self.present(&self.templates), &Limits::default());
+        loaded.map_err(LoadCatalogError::Descriptions)
     }
 
     /// Changes the lock file, if anything is to be changed. Two at a time would undo each other: the caller sees to that.
@@ -157,6 +203,12 @@ impl Catalog {
     #[must_use]
     pub fn templates(&self) -> &TemplateSet {
         &self.templates
+    }
+
+    /// Whether a template was added through the contract.
+    #[must_use]
+    pub fn is_added(&self, template: &str) -> bool {
+        self.added.contains(template)
     }
 
     /// The lock file.
@@ -311,6 +363,7 @@ mod tests {
             templates: vec![folder.join("templates.yaml")],
             mappings: vec![folder.join("mappings.yaml")],
             optional: Vec::new(),
+            added: folder.join("added.json"),
             lock_file: folder.join("machines.lock"),
             lock: Some(LockUse::Keep),
         }

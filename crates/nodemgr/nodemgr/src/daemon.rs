@@ -102,6 +102,7 @@ impl Laid {
                 .into_iter()
                 .filter_map(|(named, default)| named.is_none().then_some(default))
                 .collect(),
+                added: state.join("templates.json"),
                 lock_file: match &config.lock_file {
                     Some(path) => place(path),
                     None => state.join("machines.lock"),

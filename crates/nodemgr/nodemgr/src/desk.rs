@@ -70,6 +70,8 @@ struct Inside {
     parts: DeskParts,
     /// Whoever has it may change the lock file.
     lock_file: Mutex<()>,
+    /// Whoever has it may change the templates that were added.
+    templates: Mutex<()>,
 }
 
 /// Why no machine is meant.
@@ -105,6 +107,7 @@ impl Desk {
         Self(Arc::new(Inside {
             parts,
             lock_file: Mutex::new(()),
+            templates: Mutex::new(()),
         }))
     }
 
@@ -133,6 +136,11 @@ impl Desk {
     /// Whoever has it may change the lock file.
     pub(crate) async fn lock_file(&self) -> MutexGuard<'_, ()> {
         self.0.lock_file.lock().await
+    }
+
+    /// Whoever has it may change the templates that were added.
+    pub(crate) async fn added_templates(&self) -> MutexGuard<'_, ()> {
+        self.0.templates.lock().await
     }
 
     /// What is needed to reach a machine.

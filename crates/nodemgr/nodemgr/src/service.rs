@@ -7,6 +7,7 @@ mod events;
 mod look;
 mod pools;
 mod runs;
+mod templates;
 mod watch;
 pub(crate) mod wish;
 
@@ -118,6 +119,23 @@ impl MachineService for Services {
         self.admit(request)?;
         let templates = self.templates().await?;
         Ok(Response::new(v1::ListTemplatesResponse { templates }))
+    }
+
+    async fn put_templates(
+        &self,
+        request: Request<v1::PutTemplatesRequest>,
+    ) -> Result<Response<v1::PutTemplatesResponse>, Status> {
+        let request = self.admit(request)?;
+        Ok(Response::new(self.add_templates(request).await?))
+    }
+
+    async fn remove_template(
+        &self,
+        request: Request<v1::RemoveTemplateRequest>,
+    ) -> Result<Response<v1::RemoveTemplateResponse>, Status> {
+        let request = self.admit(request)?;
+        self.forget_template(request).await?;
+        Ok(Response::new(v1::RemoveTemplateResponse {}))
     }
 
     async fn explain(

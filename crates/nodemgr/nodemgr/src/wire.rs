@@ -10,8 +10,9 @@ use muster_machine_api::v1;
 use muster_machines::{Happened, Machine, MachineEvent, Orphan, Record};
 use muster_mapping::Explanation;
 use muster_provider::{Isolation, Profile};
-use muster_template::{Template, TemplateSet, show};
+use muster_template::{Template, show};
 
+use crate::catalog::Catalog;
 use crate::choice::{Explained, Offer};
 use crate::config;
 
@@ -170,7 +171,8 @@ pub(crate) fn provider(offer: &Offer, endpoint: &str, machines: u64) -> v1::Prov
     }
 }
 
-pub(crate) fn template(template: &Template, all: &TemplateSet) -> v1::Template {
+pub(crate) fn template(template: &Template, catalog: &Catalog) -> v1::Template {
+    let all = catalog.templates();
     let mut fields = BTreeMap::new();
     // The set has every parent, so there is a lineage.
     for ancestor in all.lineage(template.name().as_str()).unwrap_or_default() {
@@ -190,6 +192,7 @@ pub(crate) fn template(template: &Template, all: &TemplateSet) -> v1::Template {
         origin: template.origin().to_string(),
         fields,
         overrides: overrides.map(|(target, _)| target.to_string()).collect(),
+        added: catalog.is_added(template.name().as_str()),
     }
 }
 

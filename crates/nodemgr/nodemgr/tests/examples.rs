@@ -47,6 +47,7 @@ fn every_template_makes_a_machine_for_every_provider() {
         templates: vec![examples().join("templates")],
         mappings: vec![examples().join("mappings")],
         optional: Vec::new(),
+        added: PathBuf::from("/nowhere/templates.json"),
         lock_file: PathBuf::from("/nowhere/machines.lock"),
         lock: Some(LockUse::Keep),
     };

@@ -78,8 +78,11 @@ pub(crate) enum MachineCommand {
     Plan(WishArgs),
     /// Show what a template comes to for a provider, field by field, and which rule set it
     Explain(Explain),
-    /// List templates
-    Templates,
+    /// List templates, add or remove some
+    ///
+    /// Templates are files that the node manager reads whenever it needs them, and those that were added to it.
+    #[command(args_conflicts_with_subcommands = true)]
+    Templates(Templates),
     /// List providers and what each can do
     Providers,
     /// Run a command on a machine
@@ -288,6 +291,53 @@ pub(crate) struct Explain {
     /// A field instead of what the template says; can be repeated.
     #[arg(long, value_name = "FIELD=VALUE", value_parser = assignment)]
     pub(crate) set: Vec<(String, String)>,
+}
+
+/// `muster machine templates`
+#[derive(Debug, Args)]
+pub(crate) struct Templates {
+    #[command(subcommand)]
+    pub(crate) command: Option<TemplatesCommand>,
+}
+
+/// What can be done about templates.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TemplatesCommand {
+    /// List templates; so does the command without a word
+    #[command(visible_alias = "ls")]
+    List,
+    /// Add the templates of a file to the node manager, or replace those that were added before
+    ///
+    /// They are read by the same rules as the manager's own files: all of them are added, or none. The manager keeps them when it is
+    /// started anew, and does not look at FILE again. A name that one of its own files has is refused.
+    Add(AddTemplates),
+    /// Remove templates that were added
+    ///
+    /// One that pools, machines or other templates are made of is not removed.
+    #[command(visible_alias = "rm")]
+    Remove(RemoveTemplates),
+}
+
+/// `muster machine templates add`
+#[derive(Debug, Args)]
+pub(crate) struct AddTemplates {
+    /// YAML, or JSON if its name ends in .json, with one or several templates.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Only say what would become of them.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+}
+
+/// `muster machine templates remove`
+#[derive(Debug, Args)]
+pub(crate) struct RemoveTemplates {
+    /// Templates.
+    #[arg(required = true, value_name = "TEMPLATE")]
+    pub(crate) templates: Vec<String>,
+    /// Also if pools and machines were made of it: they stay as they are.
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// `muster machine list`

@@ -155,6 +155,7 @@ pub(super) struct TemplateFacts {
     origin: String,
     fields: BTreeMap<String, String>,
     overrides: Vec<String>,
+    added: bool,
 }
 
 impl From<v1::Template> for TemplateFacts {
@@ -165,6 +166,7 @@ impl From<v1::Template> for TemplateFacts {
             origin: template.origin,
             fields: template.fields,
             overrides: template.overrides,
+            added: template.added,
         }
     }
 }
@@ -202,7 +204,8 @@ impl Listed for TemplateFacts {
     }
 
     fn further(&self) -> Vec<String> {
-        vec![shown(&self.origin)]
+        let note = if self.added { "added: " } else { "" };
+        vec![format!("{note}{}", shown(&self.origin))]
     }
 }
 

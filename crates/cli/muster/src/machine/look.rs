@@ -1,11 +1,11 @@
-//! Looking: machines, providers, templates, explanations, pins, health.
+//! Looking: machines, providers, explanations, pins, health.
 
 use muster_machine_api::v1::{self, machine_news::News};
 use serde::Serialize;
 
 use super::MachineCommandError;
 use super::client::Manager;
-use super::facts::{LockFacts, MachineFacts, ProviderFacts, TemplateFacts, moment};
+use super::facts::{LockFacts, MachineFacts, ProviderFacts, moment};
 use super::make::given;
 use crate::call::Peer;
 use crate::cli::machine as cli;
@@ -78,19 +78,6 @@ pub(super) async fn providers(
     let providers = answer.await.map_err(MachineCommandError::Call)?.providers;
     let providers = providers.into_iter().map(ProviderFacts::from);
     Ok(console.answer(&Listing(providers.collect()))?)
-}
-
-pub(super) async fn templates(
-    manager: &Manager,
-    console: &mut Console,
-) -> Result<(), CommandError> {
-    let request = v1::ListTemplatesRequest {};
-    let answer = manager.ask("ListTemplates", async |mut it| {
-        it.list_templates(request).await
-    });
-    let templates = answer.await.map_err(MachineCommandError::Call)?.templates;
-    let templates = templates.into_iter().map(TemplateFacts::from);
-    Ok(console.answer(&Listing(templates.collect()))?)
 }
 
 /// What a template comes to.

@@ -62,15 +62,19 @@ fn one_command(args: cli::Run) -> Result<v1::OneCommand, MachineCommandError> {
     })
 }
 
-fn workflow(path: &Path) -> Result<v1::WorkflowText, MachineCommandError> {
+/// What is sent to the manager as it is.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, MachineCommandError> {
     let text = std::fs::read(path);
-    let text = text.map_err(|source| MachineCommandError::ReadWorkflow {
+    text.map_err(|source| MachineCommandError::ReadFile {
         path: path.to_owned(),
         source,
-    })?;
+    })
+}
+
+fn workflow(path: &Path) -> Result<v1::WorkflowText, MachineCommandError> {
     Ok(v1::WorkflowText {
         name: path.display().to_string(),
-        text,
+        text: read_file(path)?,
     })
 }
 

@@ -18,5 +18,6 @@ mod orphans;
 mod pinned;
 mod rig;
 mod runs;
+mod templates;
 mod terminal;
 mod using;

@@ -21,6 +21,7 @@ fn catalog(text: &str) -> Catalog {
         templates: vec![path],
         mappings: Vec::new(),
         optional: Vec::new(),
+        added: PathBuf::from("/nowhere/templates.json"),
         lock_file: PathBuf::from("/nowhere/machines.lock"),
         lock: Some(LockUse::Keep),
     };

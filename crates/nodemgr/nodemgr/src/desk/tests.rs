@@ -122,6 +122,7 @@ async fn rig(quota: Quota) -> Rig {
             templates: vec![templates],
             mappings: Vec::new(),
             optional: Vec::new(),
+            added: folder.path().join("added.json"),
             lock_file: folder.path().join("machines.lock"),
             lock: None,
         },

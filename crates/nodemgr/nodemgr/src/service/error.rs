@@ -6,6 +6,7 @@ use muster_machines::{AskError, ClaimError, CollectError, OrderError};
 use muster_telemetry::ErrorChain;
 use tonic::{Code, Status};
 
+use crate::catalog::ChangeTemplatesError;
 use crate::choice::ChooseError;
 use crate::desk::{ChoiceFailed, ProvisionFailed};
 
@@ -62,6 +63,21 @@ pub(super) fn choice(error: ChoiceFailed) -> Status {
         ChoiceFailed::Catalog(_) | ChoiceFailed::Choose(_) | ChoiceFailed::Unusable(..) => {
             Code::FailedPrecondition
         }
+    };
+    status(code, &error)
+}
+
+pub(super) fn templates(error: ChangeTemplatesError) -> Status {
+    let code = match &error {
+        ChangeTemplatesError::Invalid(_)
+        | ChangeTemplatesError::Nothing(_)
+        | ChangeTemplatesError::TooMuch(_) => Code::InvalidArgument,
+        ChangeTemplatesError::Unknown(_) => Code::NotFound,
+        ChangeTemplatesError::OfFile { .. }
+        | ChangeTemplatesError::BuiltIn(_)
+        | ChangeTemplatesError::InUse { .. }
+        | ChangeTemplatesError::Unreadable(_) => Code::FailedPrecondition,
+        ChangeTemplatesError::Write { .. } => Code::Internal,
     };
     status(code, &error)
 }

@@ -43,7 +43,7 @@ impl Services {
     pub(super) async fn templates(&self) -> Result<Vec<v1::Template>, Status> {
         let catalog = self.desk.catalog().await.map_err(error::choice)?;
         let all = catalog.templates();
-        Ok(all.iter().map(|it| wire::template(it, all)).collect())
+        Ok(all.iter().map(|it| wire::template(it, &catalog)).collect())
     }
 
     pub(super) async fn explain_template(
