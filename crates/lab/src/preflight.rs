@@ -81,14 +81,23 @@ fn is_executable(path: &Path) -> bool {
 /// Panics under `MUSTER_LAB_STRICT=1` when a need is not met.
 #[track_caller]
 pub fn ready(test: &str, needs: &[Need]) -> bool {
+    let missing = needs.iter().find_map(|need| need.missing());
+    if let Some(reason) = &missing {
+        skip(test, reason);
+    }
+    missing.is_none()
+}
+
+/// Says that a test, or a part of one, is left out: for needs that are no [`Need`]. The caller returns.
+///
+/// # Panics
+/// Panics under `MUSTER_LAB_STRICT=1`.
+#[track_caller]
+pub fn skip(test: &str, reason: &str) {
     let strict = std::env::var(STRICT_VARIABLE).is_ok_and(|value| value == "1");
-    let Some(reason) = needs.iter().find_map(|need| need.missing()) else {
-        return true;
-    };
-    let line = skip_line(test, &reason);
+    let line = skip_line(test, reason);
     assert!(!strict, "{line} (not allowed with {STRICT_VARIABLE}=1)");
     eprintln!("{line}");
-    false
 }
 
 /// `test` is the path of something inside the test function.

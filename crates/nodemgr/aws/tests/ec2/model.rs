@@ -81,3 +81,24 @@ fn the_checker_finds_what_is_wrong() {
         assert!(said.contains(expected), "{expected} is not in {said}");
     }
 }
+
+/// Nothing is checked where there is no Python, and where nothing may be left out, that is seen.
+#[test]
+fn a_missing_checker_fails_where_nothing_may_be_left_out() {
+    let checker = |strict: &str| {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture"])
+            .arg("model::the_checker_finds_what_is_wrong")
+            .env("MUSTER_LAB_PYTHON", "/no/such/python")
+            .env("MUSTER_LAB_STRICT", strict)
+            .output()
+            .unwrap()
+    };
+    let line = "skipped: the_checker_finds_what_is_wrong: there is no Python";
+    for (strict, passes) in [("0", true), ("1", false)] {
+        let output = checker(strict);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(line), "{said}");
+        assert_eq!(output.status.success(), passes, "{said}");
+    }
+}

@@ -24,9 +24,10 @@ pub(crate) fn python() -> Option<PathBuf> {
     complete.then_some(folder)
 }
 
-/// Says why a part of a test is left out.
+/// Says why a test, or a part of one, is left out; where nothing may be, that is a failure.
+#[track_caller]
 pub(crate) fn skip(what: &str) {
-    eprintln!("{what}: not run, there is no Python with moto: run scripts/lab-python");
+    muster_lab::preflight::skip(what, "there is no Python with moto: run scripts/lab-python");
 }
 
 /// A server of its own, in a folder of its own. It ends with the test.
