@@ -85,7 +85,7 @@ pub use self::decide::Reach;
 pub use self::driver::{Launcher, LauncherGone, Parts, StartLauncherError};
 pub use self::limits::Limits;
 pub use self::observe::{Directory, Observer, Resident, RunningInstance};
-pub use self::reports::{Report, Reports};
+pub use self::reports::{Picture, Report, Reports, enter};
 pub use self::target::{DesiredSet, EnvOverride, Refused, Target};
 
 pub use self::driver::FAULT_POINTS;

@@ -3,8 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use muster_api::domain::{InstanceIdent, InstanceStatus};
+use muster_api::domain::{InstanceIdent, InstanceState, InstanceStatus};
 use tokio::sync::Notify;
+
+/// Statuses of all instances.
+pub type Picture = BTreeMap<InstanceIdent, InstanceStatus>;
+
+/// Enters what has changed into a picture. What is gone is said once, and belongs to no later picture.
+pub fn enter(picture: &mut Picture, changed: &[InstanceStatus]) {
+    for status in changed {
+        if status.state == InstanceState::Inactive && status.error.is_none() {
+            picture.remove(&status.instance);
+        } else {
+            picture.insert(status.instance.clone(), status.clone());
+        }
+    }
+}
 
 /// One message of the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,13 +31,13 @@ pub enum Report {
 
 #[derive(Debug, Default)]
 struct Pending {
-    changed: BTreeMap<InstanceIdent, InstanceStatus>,
-    settled: Option<Vec<InstanceStatus>>,
+    changed: Picture,
+    settled: Option<Picture>,
     closed: bool,
 }
 
-/// The taker's end. What is not taken is merged: per instance only the last status stays, and a set that has settled is told only
-/// until there is a new one.
+/// The taker's end. What is not taken is merged: per instance only the last status stays, a set that has settled is told only
+/// until there is a new one, and with what has changed since.
 #[derive(Debug, Clone, Default)]
 pub struct Reports {
     shared: Arc<Shared>,
@@ -46,6 +60,10 @@ impl Reports {
 
     pub(crate) fn changed(&self, statuses: Vec<InstanceStatus>) {
         let mut pending = self.pending();
+        if let Some(all) = &mut pending.settled {
+            // What changed is told first: the whole that follows must not take it back.
+            enter(all, &statuses);
+        }
         for status in statuses {
             pending.changed.insert(status.instance.clone(), status);
         }
@@ -54,7 +72,8 @@ impl Reports {
     }
 
     pub(crate) fn settled(&self, all: Vec<InstanceStatus>) {
-        self.pending().settled = Some(all);
+        let all = all.into_iter().map(|it| (it.instance.clone(), it));
+        self.pending().settled = Some(all.collect());
         self.shared.news.notify_one();
     }
 
@@ -75,7 +94,7 @@ impl Reports {
             return Some(Some(Report::Changed(changed.into_values().collect())));
         }
         if let Some(all) = pending.settled.take() {
-            return Some(Some(Report::Settled(all)));
+            return Some(Some(Report::Settled(all.into_values().collect())));
         }
         pending.closed.then_some(None)
     }
@@ -93,7 +112,38 @@ impl Reports {
 
 #[cfg(test)]
 mod tests {
+    use muster_api::domain::{AosCode, AosError};
+
     use super::*;
+    use crate::decide::tests::info;
+
+    fn status(number: u64, state: InstanceState) -> InstanceStatus {
+        let info = info(number, 1);
+        InstanceStatus {
+            instance: info.instance,
+            version: info.version,
+            runtime_id: Some(info.runtime_id),
+            manifest_digest: Some(info.manifest_digest),
+            env_vars: Vec::new(),
+            state,
+            error: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn what_changes_after_a_set_has_settled_is_part_of_what_is_told_of_the_set() {
+        let reports = Reports::default();
+        let active = |number| status(number, InstanceState::Active);
+        reports.settled(vec![active(1), active(2), active(3)]);
+        let mut given_up = status(1, InstanceState::Failed);
+        given_up.error = Some(AosError::new(AosCode::Failed, "it ended too often"));
+        let gone = status(2, InstanceState::Inactive);
+        let changed = vec![given_up.clone(), gone];
+        reports.changed(changed.clone());
+        assert_eq!(reports.next().await, Some(Report::Changed(changed)));
+        let all = vec![given_up, active(3)];
+        assert_eq!(reports.next().await, Some(Report::Settled(all)));
+    }
 
     #[tokio::test]
     async fn that_a_set_has_settled_is_told_until_there_is_a_new_one() {

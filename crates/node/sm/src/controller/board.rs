@@ -1,17 +1,16 @@
 //! The last status of every instance, for the beginning of each stream.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use muster_api::domain::{InstanceIdent, InstanceState, InstanceStatus};
-use muster_launcher::{Directory, Report, Reports};
+use muster_api::domain::InstanceStatus;
+use muster_launcher::{Directory, Picture, Report, Reports, enter};
 use muster_rpc::{SendError, StreamHandle};
 
 use super::protocol::{self, SmProtocol};
 
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    statuses: Mutex<BTreeMap<InstanceIdent, InstanceStatus>>,
+    statuses: Mutex<Picture>,
 }
 
 impl Board {
@@ -27,16 +26,7 @@ impl Board {
                 let all = all.iter().map(|it| (it.instance.clone(), it.clone()));
                 *statuses = all.collect();
             }
-            Report::Changed(changed) => {
-                for status in changed {
-                    // What is gone is said once, and belongs to no later picture.
-                    if status.state == InstanceState::Inactive && status.error.is_none() {
-                        statuses.remove(&status.instance);
-                    } else {
-                        statuses.insert(status.instance.clone(), status.clone());
-                    }
-                }
-            }
+            Report::Changed(changed) => enter(&mut statuses, changed),
         }
     }
 }
