@@ -291,16 +291,16 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), DiskError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeSet;
 
     use super::*;
 
     thread_local! {
-        /// Folders that were flushed. On ext4 a flush of any file also makes new folders durable, so no power cut on it
-        /// tells whether they were.
-        pub(super) static FLUSHED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+        /// Folders that were flushed. On ext4 a flush of any file or folder also makes all earlier names durable, so where
+        /// another one follows, no power cut tells whether they were.
+        pub(crate) static FLUSHED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
     }
 
     fn folders_below(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -140,3 +140,42 @@ fn recover(layer: &Path) -> Option<LayerRecord> {
     let found = seal::seal(layer, &mut Unhurried).ok()?;
     (found.seal == written.seal).then_some(written)
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_store::{OnDamage, StoreConfig};
+
+    use super::*;
+    use crate::folders::tests::FLUSHED;
+
+    #[test]
+    fn a_layer_that_is_found_has_its_name_flushed_before_it_is_believed() {
+        muster_lab::require!(Root);
+        let outside = tempfile::tempdir().unwrap();
+        let folders = Folders::create(&outside.path().join("images"), None).unwrap();
+        let digest = Digest::from_sha256([1; 32]);
+        let layer = folders.layer(&digest);
+        fs::create_dir(&layer).unwrap();
+        fs::write(layer.join("file"), "content").unwrap();
+        let sealed = seal::seal(&layer, &mut Unhurried).unwrap();
+        let written = LayerRecord {
+            diff_id: digest,
+            bytes: sealed.bytes,
+            seal: sealed.seal,
+        };
+        imprint::write(&layer, &written).unwrap();
+        let open_db = || {
+            let config =
+                StoreConfig::new(outside.path().join("db/sm.db"), "open 1", OnDamage::Refuse);
+            Store::open(&config.schema(&crate::SCHEMA)).unwrap().store
+        };
+        FLUSHED.take();
+        let (inventory, report) = reconcile(&folders, &open_db()).unwrap();
+        assert_eq!(report.recovered, [digest]);
+        assert_eq!(inventory.layers.get(&digest), Some(&written));
+        assert_eq!(FLUSHED.take(), [layer.parent().unwrap()]);
+        // What is in the database was flushed by whoever wrote it there.
+        let (_, report) = reconcile(&folders, &open_db()).unwrap();
+        assert_eq!((report, FLUSHED.take()), (OpenReport::default(), vec![]));
+    }
+}
