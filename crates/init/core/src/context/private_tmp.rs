@@ -6,12 +6,13 @@
 
 use std::hash::Hasher;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use muster_engine::ids::InvocationId;
 use muster_mounts::Folders;
 use muster_unit_file::specifier::HostFacts;
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 /// How names begin.
@@ -54,15 +55,44 @@ pub fn folders(host: &HostFacts, name: &str) -> Folders {
     Folders { tmp, var_tmp }
 }
 
-/// The name of the folders that a run shares with another, if it does.
+/// The name of the folders that a run shares with another, if it does. Everybody may make a link in `/tmp`, and the ids of runs
+/// are no secret: only what the manager itself has put there counts.
 #[must_use]
 pub fn shared(host: &HostFacts, name: &str) -> Option<String> {
     let [link, _] = outer(host, name);
-    let target = std::fs::read_link(link).ok()?.into_os_string();
+    let link = open_own(&link, FileType::Symlink)?;
+    let target = rustix::fs::readlinkat(&link, c"", Vec::new()).ok()?;
     target
         .into_string()
         .ok()
         .filter(|target| target.starts_with(PREFIX) && !target.contains('/'))
+}
+
+/// Whether the manager has made folders of this name.
+#[must_use]
+pub fn is_made(host: &HostFacts, name: &str) -> bool {
+    let [tmp, _] = outer(host, name);
+    open_own(&tmp, FileType::Directory).is_some()
+}
+
+/// Whether what is at this path is the manager's to remove.
+#[must_use]
+pub fn is_own(path: &str) -> bool {
+    [FileType::Directory, FileType::Symlink]
+        .into_iter()
+        .any(|kind| open_own(path, kind).is_some())
+}
+
+/// What is at this path, if it is of this kind and was made by the manager. It is the same thing that is looked at and that
+/// is read, and no further name of something that was made for another run.
+fn open_own(path: &str, kind: FileType) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&opened).ok()?;
+    let is_own = stat.st_uid == rustix::process::geteuid().as_raw()
+        && FileType::from_raw_mode(stat.st_mode) == kind
+        && (kind == FileType::Directory || stat.st_nlink == 1);
+    is_own.then_some(opened)
 }
 
 /// Lets a run share the folders of this other name.
@@ -108,7 +138,7 @@ pub(super) fn make(folders: &Folders) -> io::Result<()> {
         match rustix::fs::mkdirat(&opened, INNER, everybody) {
             Ok(()) => {
                 // The manager's mask does not count.
-                let made = rustix::fs::openat(CWD, inner, flags, Mode::empty())?;
+                let made = rustix::fs::openat(&opened, INNER, flags, Mode::empty())?;
                 rustix::fs::fchmod(&made, everybody)?;
             }
             Err(Errno::EXIST) => {}
@@ -166,6 +196,30 @@ mod tests {
         share(&host, &one, &two).unwrap();
         assert_eq!(shared(&host, &one), Some(two.clone()));
         assert!(share(&host, &one, &two).is_err());
+    }
+
+    #[test]
+    fn what_others_put_in_the_place_of_folders_is_not_believed() {
+        muster_lab::require!(Root);
+        let nobody = Some(65534);
+        let root = tempfile::tempdir().unwrap();
+        let place = root.path().to_str().unwrap().to_owned();
+        let host = HostFacts {
+            temporary_directory: place.as_str().into(),
+            ..host(&"a".repeat(32))
+        };
+        let [one, two, three] = [1, 2, 3].map(|run| name(&host, "u.service", InvocationId(run)));
+        share(&host, &one, &two).unwrap();
+        std::os::unix::fs::lchown(format!("{place}/{one}"), nobody, nobody).unwrap();
+        assert_eq!(shared(&host, &one), None, "a link of somebody else");
+        // Where the kernel lets everybody do that, somebody gives what is right for one run another name.
+        share(&host, &two, &three).unwrap();
+        std::fs::hard_link(format!("{place}/{two}"), format!("{place}/{three}")).unwrap();
+        assert_eq!(shared(&host, &three), None, "a further name of a link");
+        std::fs::create_dir(format!("{place}/made")).unwrap();
+        assert!(is_made(&host, "made") && !is_made(&host, &one) && !is_made(&host, "none"));
+        std::os::unix::fs::lchown(format!("{place}/made"), nobody, nobody).unwrap();
+        assert!(!is_made(&host, "made"), "a folder of somebody else");
     }
 
     #[test]

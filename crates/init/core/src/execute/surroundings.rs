@@ -71,17 +71,13 @@ impl Core {
         if let Some(shared) = private_tmp::shared(host, &own) {
             return Some(shared);
         }
-        let is_there = |name: &str| {
-            let [tmp, _] = private_tmp::outer(host, name);
-            std::fs::symlink_metadata(tmp).is_ok()
-        };
-        if is_there(&own) {
+        if private_tmp::is_made(host, &own) {
             return Some(own);
         }
         let theirs = self.partners(unit).into_iter().find_map(|other| {
             let name = self.private_name(other);
             let used = private_tmp::shared(host, &name).unwrap_or(name);
-            is_there(&used).then_some(used)
+            private_tmp::is_made(host, &used).then_some(used)
         });
         let theirs = theirs.filter(|theirs| private_tmp::share(host, &own, theirs).is_ok());
         Some(theirs.unwrap_or(own))
@@ -171,8 +167,9 @@ impl Core {
             name == used || private_tmp::shared(host, &name).as_ref() == Some(&used)
         });
         if !still_used {
-            let folders = private_tmp::outer(host, &used);
-            self.remove_at_leisure(folders.into_iter());
+            let folders = private_tmp::outer(host, &used).into_iter();
+            // What somebody else has put there is not the manager's.
+            self.remove_at_leisure(folders.filter(|path| private_tmp::is_own(path)));
         }
     }
 
@@ -187,7 +184,8 @@ impl Core {
             let names = std::fs::read_dir(root).into_iter().flatten();
             let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
             let names = names.filter(|name| private_tmp::is_left_over(name, boot));
-            left_over.extend(names.map(|name| format!("{root}/{name}")));
+            let paths = names.map(|name| format!("{root}/{name}"));
+            left_over.extend(paths.filter(|path| private_tmp::is_own(path)));
         }
         // What was put away and not removed is of no use, in whichever boot.
         let roots = [

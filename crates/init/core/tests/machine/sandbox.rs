@@ -268,6 +268,46 @@ fn commands_of_a_run_share_what_is_private_and_so_do_units_that_join() {
     poll_until(TIME, "private folders are removed", cleared);
 }
 
+/// Everybody may write to `/tmp`, and the id of a run can be asked for before it has its folders.
+#[test]
+fn a_link_of_somebody_else_leads_no_unit_to_the_private_tmp_of_another() {
+    muster_lab::require!(Root, Cgroup2);
+    let host = "Type=exec\nPrivateTmp=yes\nExecStartPre=/bin/sh -c 'echo $INVOCATION_ID >/lab/host'\n\
+                ExecStart=/bin/sleep infinity";
+    let plant = "name=/tmp/muster-private-%b; \
+        exec setpriv --reuid=65534 --clear-groups ln -s \
+        muster-private-%b-host.service-$(cat /lab/host) $name-%n-$INVOCATION_ID";
+    let lured = format!(
+        "Type=oneshot\nPrivateTmp=yes\nExecStartPre=+/bin/sh -c '{plant}'\n\
+         ExecStart=/bin/touch /tmp/strange"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::boot(|builder| {
+        builder
+            .unit("host.service", service(host))
+            .unit("lured.service", service(&lured))
+            .bind(folder.path(), "/lab")
+    });
+    start(&rig, "host.service");
+    let main = rig.property("host.service", "MainPID");
+    let in_host = |script: &str| shell(&rig, &format!("nsenter -t {main} -m sh -c '{script}'"));
+    in_host("echo own >/tmp/note");
+    let started = rig.sctl(&["start", "lured.service"]);
+    assert!(!started.status.success(), "its place was taken");
+    let status = rig.sctl(&["status", "lured.service"]).stdout;
+    assert!(status.contains("226/NAMESPACE"), "{status}");
+    let planted = "find /tmp -maxdepth 1 -type l -user 65534 -name 'muster-private-*' | wc -l";
+    assert_eq!(
+        shell(&rig, planted),
+        "1",
+        "nobody's link is nobody's to remove"
+    );
+    // What comes after is done in turn: so would the folders have gone by now.
+    start(&rig, "host.service");
+    assert_eq!(in_host("ls /tmp; cat /tmp/note"), "note\nown");
+    assert_eq!(private_folders(&rig), "3", "two, and the link");
+}
+
 fn kill(rig: &Rig) {
     let core = rig.core().unwrap();
     rig.kill(&core, Signal::KILL);
