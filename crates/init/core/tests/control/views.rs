@@ -46,7 +46,11 @@ fn a_unit_is_shown_in_full() {
     };
     rig.job("a.service", "start");
     // For a moment after a program was executed the kernel has its name and not yet its words.
-    let has_words = |rig: &Rig| !rig.status("a.service").processes[0].command.starts_with('[');
+    let has_words = |rig: &Rig| {
+        !rig.status("a.service").processes[0]
+            .command
+            .starts_with('[')
+    };
     rig.until("the program has its words", has_words);
     let status = rig.status("a.service");
     assert_eq!(status.row.description, "A daemon with more");
