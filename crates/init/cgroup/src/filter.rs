@@ -90,8 +90,8 @@ impl Hook {
 /// A program for one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The setting that it comes from, as in unit files.
-    pub setting: &'static str,
+    /// The settings that it comes from, as in unit files: all of them are without effect where the kernel does not take it.
+    pub settings: Vec<&'static str>,
     /// Where it decides.
     pub hook: Hook,
     /// Whether it counts packets and bytes, in an array that its loader makes.

@@ -71,7 +71,7 @@ pub use path::{CgroupPath, PathError};
 pub use pressure::{PressureWatch, PressureWish, pressure_file};
 pub use resources::{
     Amount, Attribute, CpuQuota, CpuShare, DeviceLimits, IoLimits, LegacyAttribute, MemoryLimits,
-    Occasion, Offer, Plan, Resources, Unapplied,
+    Need, Occasion, Offer, Plan, Resources, Unapplied,
 };
 pub use rustix::process::{Pid, Signal};
 pub use set::{Member, Set};

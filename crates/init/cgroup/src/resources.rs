@@ -8,7 +8,7 @@ use crate::controllers::{Controller, Controllers};
 use crate::filter::{BindFilter, DeviceFilter, FileFilter, PinnedProgram, TrafficFilter};
 use crate::legacy::{Subsystem, Subsystems};
 
-pub use plan::{Attribute, LegacyAttribute, Occasion, Offer, Plan, Unapplied};
+pub use plan::{Attribute, LegacyAttribute, Need, Occasion, Offer, Plan, Unapplied};
 
 /// An amount with no end, or up to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,6 +35,9 @@ pub struct Asked {
     pub resources: Resources,
     /// Settings that cannot be understood here, or that nobody carries out.
     pub unapplied: Vec<Unapplied>,
+    /// Why the unit must not run: what it asks for is more than can be had, and less would let in whom it keeps out. Whoever
+    /// runs nevertheless talks to nobody.
+    pub closed: Option<Unapplied>,
 }
 
 /// Some settings have a value of their own for the time while the machine starts.
@@ -89,7 +92,7 @@ pub fn of(
     };
     io(own, phase, numbers, &mut asked);
     devices::filter(config, numbers, &mut asked);
-    traffic(own, above, is_slice, numbers, &mut asked);
+    traffic(config, above, numbers, &mut asked);
     binds(own, &mut asked);
     files::filter(config, || numbers.file_layout(), &mut asked);
     programs::pinned(own, &mut asked);
@@ -314,12 +317,13 @@ fn io(own: &ResourceControl, phase: Phase, numbers: &mut dyn DeviceNumbers, aske
 /// Processes are in groups of services, not of slices: there the lists of all slices above count too, and a slice has nothing
 /// to refuse.
 fn traffic(
-    own: &ResourceControl,
+    config: &UnitConfig,
     above: &[Arc<UnitConfig>],
-    is_slice: bool,
     numbers: &mut dyn DeviceNumbers,
     asked: &mut Asked,
 ) {
+    let own = &*config.resources;
+    let is_slice = asked.resources.holds_units;
     let gathered = |of: fn(&ResourceControl) -> &IpPrefixes| -> Vec<Network> {
         let mut networks = Vec::new();
         if !is_slice {
@@ -341,10 +345,18 @@ fn traffic(
     }
     match TrafficFilter::new(allow, deny, interfaces, own.ip_accounting) {
         Ok(filter) => asked.resources.traffic = Some(filter),
-        Err(error) => asked.unapplied.push(Unapplied {
-            setting: "IPAddressDeny",
-            reason: error.to_string(),
-        }),
+        Err(error) => {
+            let unapplied = Unapplied {
+                setting: "IPAddressDeny",
+                reason: error.to_string(),
+            };
+            if config.exec.sandbox.best_effort {
+                asked.unapplied.push(unapplied);
+            } else {
+                asked.resources.traffic = Some(TrafficFilter::closed());
+                asked.closed = Some(unapplied);
+            }
+        }
     }
 }
 

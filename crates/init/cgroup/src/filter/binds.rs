@@ -162,7 +162,7 @@ impl BindFilter {
             code.end(!self.is_cut());
         }
         Program {
-            setting: "SocketBindDeny",
+            settings: vec!["SocketBindDeny"],
             hook,
             counts: false,
             function: None,

@@ -112,7 +112,7 @@ impl DeviceFilter {
         }
         code.end(false);
         Program {
-            setting: "DevicePolicy",
+            settings: vec!["DevicePolicy"],
             hook: Hook::Device,
             counts: false,
             function: None,

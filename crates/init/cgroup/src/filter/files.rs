@@ -64,7 +64,7 @@ impl FileFilter {
             }
         }
         Program {
-            setting: "RestrictFileSystems",
+            settings: vec!["RestrictFileSystems"],
             hook: Hook::FileOpen,
             counts: false,
             function: Some(layout.function),

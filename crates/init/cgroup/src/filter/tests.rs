@@ -96,7 +96,11 @@ proptest! {
         interfaces in interfaces(),
         interface in 1u32..4,
     ) {
-        let filter = TrafficFilter::new(allow, deny, interfaces, counts).unwrap();
+        let lists = |list: &[Network]| list.iter().any(|network| network.contains(peer));
+        let by_lists = lists(&allow) || !lists(&deny);
+        let filter = TrafficFilter::new(allow, deny, interfaces.clone(), counts).unwrap();
+        let anywhere = matches!(interfaces, Interfaces::Any);
+        prop_assert!(!anywhere || filter.allows(peer, interface) == by_lists);
         for program in filter.programs() {
             let packet = Packet::with_peer(peer, program.hook == Hook::Ingress);
             let ended = run(&program.instructions, &packet.context(interface), Some(&packet));
@@ -182,31 +186,66 @@ fn everything_may_be_reached_in_every_program() {
     assert_eq!(filter.programs()[0].instructions.len(), short);
 }
 
+/// So many networks of which none covers another.
+fn networks(count: u16) -> Vec<Network> {
+    (0..count)
+        .map(|number| Network {
+            address: Ipv6Addr::new(0x2001, number, 1, 2, 3, 4, 5, 6).into(),
+            length: 121,
+        })
+        .collect()
+}
+
 #[test]
 fn too_many_networks_are_refused() {
-    let network = Network {
-        address: Ipv6Addr::LOCALHOST.into(),
-        length: 127,
-    };
-    let most = TrafficFilter::new(
-        vec![network; 1024],
-        vec![network; 1024],
-        Interfaces::Any,
-        true,
-    )
-    .unwrap();
+    let last = networks(1024).last().unwrap().address;
+    let most = TrafficFilter::new(networks(1024), networks(1024), Interfaces::Any, true).unwrap();
     // The longest jump fits.
-    let packet = Packet::with_peer(Ipv6Addr::LOCALHOST.into(), true);
+    let packet = Packet::with_peer(last, true);
     let program = &most.programs()[0];
     let ended = run(&program.instructions, &packet.context(1), Some(&packet));
     assert_eq!((ended.verdict, ended.counted[0]), (1, 1));
-    let more = TrafficFilter::new(
-        vec![network; 1025],
-        vec![network; 1024],
-        Interfaces::Any,
-        true,
-    );
+    let more = TrafficFilter::new(networks(1025), networks(1024), Interfaces::Any, true);
     assert_eq!(more, Err(TooManyNetworks(2049)));
+}
+
+#[test]
+fn networks_that_others_cover_take_no_place() {
+    let all = Network {
+        address: Ipv6Addr::UNSPECIFIED.into(),
+        length: 0,
+    };
+    let mut list = [networks(2000), networks(2000)].concat();
+    let two = TrafficFilter::new(Vec::new(), list.clone(), Interfaces::Any, false).unwrap();
+    let one = TrafficFilter::new(Vec::new(), networks(2000), Interfaces::Any, false).unwrap();
+    assert_eq!(two, one);
+    list.push(all);
+    let covered = TrafficFilter::new(list, Vec::new(), Interfaces::Any, false).unwrap();
+    let plain = TrafficFilter::new(vec![all], Vec::new(), Interfaces::Any, false).unwrap();
+    assert_eq!(covered, plain);
+}
+
+#[test]
+fn a_closed_filter_lets_nothing_through() {
+    for peer in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()] {
+        for program in TrafficFilter::closed().programs() {
+            let packet = Packet::with_peer(peer, program.hook == Hook::Ingress);
+            let ended = run(&program.instructions, &packet.context(1), Some(&packet));
+            assert_eq!(ended.verdict, 0);
+        }
+    }
+}
+
+#[test]
+fn a_filter_is_named_by_all_settings_that_it_comes_from() {
+    let only = Interfaces::Only(vec![1]);
+    let filter = TrafficFilter::new(Vec::new(), networks(1), only, true).unwrap();
+    for program in filter.programs() {
+        assert_eq!(
+            program.settings,
+            ["IPAddressDeny", "RestrictNetworkInterfaces", "IPAccounting"]
+        );
+    }
 }
 
 #[test]

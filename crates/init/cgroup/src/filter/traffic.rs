@@ -1,6 +1,6 @@
 //! Whom processes may talk to, and how much they do.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::assembly::{Assembly, If, Label, RESULT, STACK};
 use super::{Hook, Program};
@@ -68,6 +68,21 @@ impl Network {
         }
     }
 
+    /// What tells networks apart: those that one covers come right behind it.
+    fn order(&self) -> (bool, u128, u8) {
+        let (bits, most) = match self.address {
+            IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
+            IpAddr::V6(address) => (address.to_bits(), 128),
+        };
+        let length = self.length.min(most);
+        let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+        (self.address.is_ipv6(), bits & mask, length)
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self.order().2 <= other.order().2 && self.contains(other.address)
+    }
+
     /// Words of the address as they lie in a packet, with the bits of each that count.
     fn words(&self) -> Vec<(u32, u32)> {
         let octets = match self.address {
@@ -86,6 +101,13 @@ impl Network {
         }
         words
     }
+}
+
+/// The same list without what another entry of it covers: slices often repeat what their units say.
+fn without_covered(mut list: Vec<Network>) -> Vec<Network> {
+    list.sort_by_key(Network::order);
+    list.dedup_by(|next, kept| kept.covers(next));
+    list
 }
 
 /// Network interfaces that packets may come or go by.
@@ -142,6 +164,7 @@ impl TrafficFilter {
         interfaces: Interfaces,
         counts: bool,
     ) -> Result<Self, TooManyNetworks> {
+        let (allow, deny) = (without_covered(allow), without_covered(deny));
         let count = allow.len() + deny.len() + interfaces.len();
         if count > MAX_NETWORKS {
             return Err(TooManyNetworks(count));
@@ -154,6 +177,17 @@ impl TrafficFilter {
         })
     }
 
+    /// One that lets nothing through.
+    #[must_use]
+    pub fn closed() -> Self {
+        let everybody = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        let deny = everybody.map(|address| Network { address, length: 0 });
+        Self {
+            deny: deny.into(),
+            ..Self::default()
+        }
+    }
+
     /// Whether this peer may be talked to by way of this interface.
     #[must_use]
     pub fn allows(&self, peer: IpAddr, interface: u32) -> bool {
@@ -161,12 +195,17 @@ impl TrafficFilter {
         self.interfaces.allows(interface) && (lists(&self.allow) || !lists(&self.deny))
     }
 
-    fn setting(&self) -> &'static str {
-        match self.interfaces {
-            _ if !self.deny.is_empty() => "IPAddressDeny",
-            Interfaces::Any => "IPAccounting",
-            Interfaces::Only(_) | Interfaces::Not(_) => "RestrictNetworkInterfaces",
-        }
+    /// All settings that are without effect where the kernel does not take the programs, the most important one first.
+    fn settings(&self) -> Vec<&'static str> {
+        let interfaces = self.interfaces != Interfaces::Any;
+        [
+            ("IPAddressDeny", !self.deny.is_empty()),
+            ("RestrictNetworkInterfaces", interfaces),
+            ("IPAccounting", self.counts),
+        ]
+        .into_iter()
+        .filter_map(|(setting, is_used)| is_used.then_some(setting))
+        .collect()
     }
 
     /// The same for the kernel, for both ways.
@@ -176,7 +215,7 @@ impl TrafficFilter {
             (Hook::Egress, Direction::Out),
         ]
         .map(|(hook, direction)| Program {
-            setting: self.setting(),
+            settings: self.settings(),
             hook,
             counts: self.counts,
             function: None,

@@ -66,8 +66,20 @@ pub struct Attribute {
     pub file: &'static str,
     /// Its content.
     pub value: String,
-    /// Not every kernel has this file, and what it does is done elsewhere too.
-    pub is_optional: bool,
+    /// Where it has to be.
+    pub need: Need,
+}
+
+/// How much depends on one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The setting is without effect where it cannot be written.
+    Itself,
+    /// The setting is without effect where none of those that begin alike can be written: schedulers of disks have files of their own
+    /// for the same, and a disk has one scheduler.
+    OneOfThese,
+    /// There is nothing to do where it is not.
+    Nothing,
 }
 
 /// A setting without effect on this machine.
@@ -182,7 +194,10 @@ impl Maker {
             file,
             value,
             // A group that never had the controller has no such file, and nothing to go back from.
-            is_optional: is_reset,
+            need: match is_reset {
+                true => Need::Nothing,
+                false => Need::Itself,
+            },
         });
     }
 
@@ -277,24 +292,12 @@ impl Maker {
         if self.had_legacy.contains(Subsystem::Blkio) {
             return self.legacy_io(resources);
         }
-        let weight = resources.io.weight;
-        let all = weight.map(|weight| format!("default {weight}"));
-        self.set(Controller::Io, "IOWeight", "io.weight", all, "default 100");
-        if let Some(weight) = weight
-            && self.had.contains(Controller::Io)
-        {
-            // Another scheduler of the kernel's has its own scale, and its file only where it is in use.
-            self.plan.attributes.push(Attribute {
-                setting: "IOWeight",
-                file: "io.bfq.weight",
-                value: bfq_weight(weight).to_string(),
-                is_optional: true,
-            });
-        }
+        self.io_weight("IOWeight", "default", resources.io.weight);
         for ((major, minor), limits) in &resources.io.devices {
             let device = format!("{major}:{minor}");
-            let weight = limits.weight.map(|weight| format!("{device} {weight}"));
-            self.per_device("IODeviceWeight", "io.weight", weight);
+            if limits.weight.is_some() {
+                self.io_weight("IODeviceWeight", &device, limits.weight);
+            }
             for (setting, keys) in device_keys(limits) {
                 let line = (!keys.is_empty()).then(|| format!("{device}{keys}"));
                 self.per_device(setting, "io.max", line);
@@ -303,6 +306,26 @@ impl Maker {
                 .latency
                 .map(|latency| format!("{device} target={latency}"));
             self.per_device("IODeviceLatencyTargetSec", "io.latency", latency);
+        }
+    }
+
+    /// Both schedulers of the kernel's that know weights have a file and a scale of their own.
+    fn io_weight(&mut self, setting: &'static str, of: &str, weight: Option<NonZeroU16>) {
+        let before = self.plan.attributes.len();
+        let line = weight.map(|weight| format!("{of} {weight}"));
+        self.set(Controller::Io, setting, "io.weight", line, "default 100");
+        let line = weight.map(|weight| format!("{of} {}", bfq_weight(weight)));
+        self.set(
+            Controller::Io,
+            setting,
+            "io.bfq.weight",
+            line,
+            "default 100",
+        );
+        for attribute in self.plan.attributes.iter_mut().skip(before) {
+            if attribute.need == Need::Itself {
+                attribute.need = Need::OneOfThese;
+            }
         }
     }
 
@@ -332,7 +355,10 @@ impl Maker {
             self.plan.pinned.clone_from(&resources.pinned);
             return;
         }
-        let own = programs.iter().map(|program| program.setting);
+        let own = programs
+            .iter()
+            .flat_map(|program| &program.settings)
+            .copied();
         let pinned = resources.pinned.iter().map(|program| program.setting);
         for setting in own.chain(pinned) {
             let mut known = self.plan.unapplied.iter();

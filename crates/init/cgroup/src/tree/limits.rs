@@ -10,13 +10,14 @@ use crate::controllers::Controllers;
 use crate::error::CgroupError;
 use crate::files::{Files, keyed};
 use crate::path::CgroupPath;
-use crate::resources::{Attribute, Occasion, Offer, Plan, Unapplied};
+use crate::resources::{Attribute, Need, Occasion, Offer, Plan, Unapplied};
 
 /// Files with a line per device, and what takes a device's line away.
-const PER_DEVICE: [(&str, &str); 3] = [
+const PER_DEVICE: [(&str, &str); 4] = [
     ("io.max", "rbps=max wbps=max riops=max wiops=max"),
     ("io.latency", "target=0"),
     ("io.weight", "default"),
+    ("io.bfq.weight", "default"),
 ];
 
 /// How often limits of a group were reached. Absent is what the machine's controllers do not count.
@@ -67,12 +68,8 @@ impl Tree {
         if occasion == Occasion::Change {
             forget_devices(files, path, plan);
         }
-        for attribute in &plan.attributes {
-            let written = files.write(&path.file(attribute.file), &attribute.value);
-            let Err(error) = written else { continue };
-            if error == Errno::NOENT && attribute.is_optional {
-                continue;
-            }
+        let write = |file: &str, value: &str| files.write(&path.file(file), value);
+        for (attribute, error) in write_all(&plan.attributes, write) {
             let known = |known: &Unapplied| known.setting == attribute.setting;
             if !unapplied.iter().any(known) {
                 unapplied.push(refused(attribute, error, lacking));
@@ -224,6 +221,32 @@ impl Tree {
     }
 }
 
+/// Writes files in their order; gives those that had to be written and are not.
+fn write_all(
+    attributes: &[Attribute],
+    mut write: impl FnMut(&str, &str) -> Result<(), Errno>,
+) -> Vec<(&Attribute, Errno)> {
+    // What stands for the same: the setting, and the device where it is about one.
+    let part = |one: &Attribute| {
+        let about = one.value.split(' ').next().unwrap_or_default();
+        (one.setting, about.to_owned())
+    };
+    let mut failed: Vec<(&Attribute, Errno)> = Vec::new();
+    let mut written = Vec::new();
+    for attribute in attributes {
+        match write(attribute.file, &attribute.value) {
+            Ok(()) if attribute.need == Need::OneOfThese => written.push(part(attribute)),
+            Ok(()) => {}
+            Err(Errno::NOENT) if attribute.need == Need::Nothing => {}
+            Err(error) => failed.push((attribute, error)),
+        }
+    }
+    failed.retain(|(one, _)| one.need != Need::OneOfThese || !written.contains(&part(one)));
+    // Why a file that is there was not written says more than that another one is not there.
+    failed.sort_by_key(|(one, error)| one.need == Need::OneOfThese && *error == Errno::NOENT);
+    failed
+}
+
 fn hand_on(files: &Files, group: &CgroupPath, wanted: Controllers) {
     if wanted.is_empty() {
         return;
@@ -270,6 +293,78 @@ fn forget_devices(files: &Files, path: &CgroupPath, plan: &Plan) {
                 // A device that is gone took its limits with it.
                 let _ = files.write(&path.file(file), &format!("{device} {nothing}"));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WEIGHTS: [(&str, &str, &str); 4] = [
+        ("IOWeight", "io.weight", "default 200"),
+        ("IOWeight", "io.bfq.weight", "default 109"),
+        ("IODeviceWeight", "io.weight", "8:0 50"),
+        ("IODeviceWeight", "io.bfq.weight", "8:0 50"),
+    ];
+
+    fn attributes() -> Vec<Attribute> {
+        let weights = WEIGHTS.map(|(setting, file, value)| Attribute {
+            setting,
+            file,
+            value: value.to_owned(),
+            need: Need::OneOfThese,
+        });
+        weights.into()
+    }
+
+    #[test]
+    fn a_weight_that_one_scheduler_takes_is_applied() {
+        for missing in ["io.weight", "io.bfq.weight", "none"] {
+            let mut taken = Vec::new();
+            let attributes = attributes();
+            let failed = write_all(&attributes, |file, value| {
+                taken.push(value.to_owned());
+                if file == missing {
+                    Err(Errno::NOENT)
+                } else {
+                    Ok(())
+                }
+            });
+            assert!(failed.is_empty(), "without {missing}: {failed:?}");
+            assert_eq!(taken.len(), 4, "all are tried");
+        }
+    }
+
+    #[test]
+    fn a_weight_that_no_scheduler_takes_is_refused_for_the_reason_that_says_most() {
+        let attributes = attributes();
+        let failed = write_all(&attributes, |file, value| match file {
+            "io.weight" => Err(Errno::NOENT),
+            _ if value.starts_with("8:0") => Err(Errno::OPNOTSUPP),
+            _ => Ok(()),
+        });
+        let failed: Vec<_> = failed
+            .iter()
+            .map(|(one, error)| (one.file, *error))
+            .collect();
+        assert_eq!(
+            failed,
+            [
+                ("io.bfq.weight", Errno::OPNOTSUPP),
+                ("io.weight", Errno::NOENT)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_file_that_only_goes_back_need_not_be_there() {
+        let mut attribute = attributes().remove(0);
+        for (need, count) in [(Need::Nothing, 0), (Need::Itself, 1)] {
+            attribute.need = need;
+            let one = [attribute.clone()];
+            let failed = write_all(&one, |_, _| Err(Errno::NOENT));
+            assert_eq!(failed.len(), count);
         }
     }
 }

@@ -64,12 +64,16 @@ fn lacks_devices<'a>(
         return None;
     }
     let lacking = missing.find(|one| one.setting == DEVICES)?;
-    Some(SpawnError {
+    Some(must_not_start(lacking, libc::EOPNOTSUPP))
+}
+
+fn must_not_start(lacking: &Unapplied, errno: i32) -> SpawnError {
+    SpawnError {
         step: format!("{lacking} (SandboxBestEffort=yes starts it without)").into(),
-        errno: libc::EOPNOTSUPP,
+        errno,
         exit_code: Step::Cgroup.exit_code(),
         early: true,
-    })
+    }
 }
 
 impl Core {
@@ -157,6 +161,8 @@ impl Core {
         refused.retain(|one| is_stated(config, one.setting));
         let open = self.attach_pinned(path, &plan, occasion, &mut refused);
         let open = open.or_else(|| lacks_devices(config, plan.unapplied.iter().chain(&refused)));
+        let closed = asked.closed.as_ref();
+        let open = open.or_else(|| closed.map(|closed| must_not_start(closed, libc::E2BIG)));
         self.limited.given.insert(path.into());
         // Processes of slices and scopes are not started for them, so nobody keeps those from running.
         let keeps_down = open.is_some()
@@ -191,7 +197,12 @@ impl Core {
             let message = format!("Runs WITHOUT a filter of its traffic: {open}");
             (Severity::Error, message)
         });
-        let remarks = open.into_iter().chain(remarks).collect();
+        // Whoever runs already hears nothing any more, and is to know why.
+        let closed = closed.filter(|_| !keeps_down).map(|closed| {
+            let message = format!("Lets NO traffic through: {closed}");
+            (Severity::Error, message)
+        });
+        let remarks = open.into_iter().chain(closed).chain(remarks).collect();
         if refused.is_empty() {
             self.limited.refused.remove(&unit);
         } else {
@@ -306,6 +317,7 @@ impl Core {
         for one in asked
             .unapplied
             .iter()
+            .chain(&asked.closed)
             .chain(&plan.unapplied)
             .chain(refused.into_iter().flatten())
             .filter(|one| is_stated(config, one.setting))

@@ -288,3 +288,32 @@ fn interfaces_are_named_and_those_that_are_missing_too() {
     let others = asked("RestrictNetworkInterfaces=~lo").resources.traffic;
     assert!(!others.unwrap().allows(peer, 1));
 }
+
+/// So many networks of which none covers another, as a list is written.
+fn many_networks(count: u32) -> String {
+    let lines = (0..count).map(|number| {
+        let [_, _, upper, lower] = number.to_be_bytes();
+        format!("IPAddressDeny=10.{upper}.{lower}.0/24\n")
+    });
+    lines.collect()
+}
+
+#[test]
+fn more_networks_than_a_filter_can_have_close_everything() {
+    let fits = asked(&many_networks(2048));
+    assert_eq!(fits.closed, None);
+    let too_many = many_networks(2049);
+    let closed = asked(&too_many);
+    assert_eq!(closed.resources.traffic, Some(TrafficFilter::closed()));
+    let reason = closed.closed.unwrap().to_string();
+    assert!(
+        reason.starts_with("IPAddressDeny: 2049 networks"),
+        "{reason}"
+    );
+    assert!(closed.unapplied.is_empty());
+    // In a slice it is the units that must not run.
+    assert!(asked_in(&[&too_many], "").closed.is_some());
+    let lenient = asked(&format!("{too_many}SandboxBestEffort=yes"));
+    assert_eq!((lenient.closed, lenient.resources.traffic), (None, None));
+    assert_eq!(lenient.unapplied.len(), 1);
+}

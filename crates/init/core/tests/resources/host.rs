@@ -125,6 +125,42 @@ fn filters_hold_and_what_cannot_be_had_is_named() {
     let status = sctl(&machine, &["status", "counted.service"]);
     assert!(status.contains("IP: 0B in, 34B out\n"), "{status}");
 
+    // What is more than a filter can have keeps nobody out, so nobody may run with it.
+    let lists = |count: u8| {
+        let lines = (0..count).map(|network| {
+            let list: Vec<String> = (0..=255)
+                .map(|part| format!("10.{network}.{part}.0/24"))
+                .collect();
+            format!("IPAddressDeny={}\\n", list.join(" "))
+        });
+        let script = format!(
+            "printf '[Service]\\nExecStart=/bin/sleep 1000\\n{}' >/run/systemd/system/many.service",
+            lines.collect::<String>()
+        );
+        assert!(machine.run(["sh", "-c", &script]).unwrap().status.success());
+        sctl(&machine, &["daemon-reload"]);
+    };
+    assert!(
+        machine
+            .run(["mkdir", "-p", "/run/systemd/system"])
+            .unwrap()
+            .status
+            .success()
+    );
+    lists(9);
+    let started = machine.run(["sctl", "start", "many.service"]).unwrap();
+    assert!(!started.status.success(), "{}", started.stdout);
+    let status = machine
+        .run(["sctl", "status", "many.service"])
+        .unwrap()
+        .stdout;
+    assert!(
+        status.contains("219/CGROUP") && status.contains("2304 networks"),
+        "{status}"
+    );
+    lists(8);
+    sctl(&machine, &["start", "many.service"]);
+
     // Filters go as they came, while the service runs.
     let lift = [
         "set-property",

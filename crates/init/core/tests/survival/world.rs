@@ -460,7 +460,10 @@ impl Platform for Sim {
             if let Some(is_limited) = world.groups.get_mut(path) {
                 *is_limited = true;
             }
-            let programs = plan.programs.iter().map(|program| program.setting);
+            let programs = plan
+                .programs
+                .iter()
+                .flat_map(|program| program.settings.clone());
             let refused = programs.filter(|setting| world.refuses == Some(setting));
             let refused = refused.map(|setting| Unapplied {
                 setting,

@@ -103,7 +103,7 @@ impl Rig {
         };
         let plan = Plan::new(&resources, offer, Occasion::New);
         let program = plan.programs.first();
-        assert!(program.is_some_and(|program| program.setting == "RestrictFileSystems"));
+        assert!(program.is_some_and(|program| program.settings == ["RestrictFileSystems"]));
         let replaced = bpf::replace(self.group.as_fd(), Hook::FileOpen, program);
         replaced.map_err(|error| {
             let source = std::error::Error::source(&error).map(ToString::to_string);

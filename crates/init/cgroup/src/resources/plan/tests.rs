@@ -88,8 +88,9 @@ fn every_setting_becomes_what_the_kernel_takes() {
             ("memory.oom.group", "1"),
             ("pids.max", "64"),
             ("io.weight", "default 10000"),
-            ("io.bfq.weight", "1000"),
+            ("io.bfq.weight", "default 1000"),
             ("io.weight", "8:16 7"),
+            ("io.bfq.weight", "8:16 7"),
             ("io.max", "8:16 rbps=1000"),
             ("io.max", "8:16 wiops=max"),
             ("io.latency", "8:16 target=25000"),
@@ -119,13 +120,15 @@ fn a_change_goes_back_to_what_a_new_group_has() {
     assert_eq!(now["memory.max"], "max");
     assert_eq!(now["memory.low"], "0");
     assert_eq!(now["cpu.weight"], "100");
+    assert_eq!(now["io.weight"], "default 100");
+    assert_eq!(now["io.bfq.weight"], "default 100");
     assert_eq!(now["cpu.max"], "max 100000");
     assert_eq!(now["pids.max"], "max");
     assert_eq!(now["cpuset.cpus"], "\n");
     assert!(
         plan.attributes
             .iter()
-            .all(|attribute| attribute.is_optional)
+            .all(|attribute| attribute.need == Need::Nothing)
     );
     // No controller is handed on only to be told to do nothing.
     assert!(plan.controllers.is_empty() && plan.unapplied.is_empty());
@@ -289,7 +292,7 @@ proptest! {
             (resources.cpu_quota.is_some(), "CPUQuota", "cpu.max"),
             (resources.cpu_share.is_some(), "CPUWeight", "cpu.weight"),
         ] {
-            let written = plan.attributes.iter().filter(|one| one.file == file && !one.is_optional).count();
+            let written = plan.attributes.iter().filter(|one| one.file == file && one.need != Need::Nothing).count();
             let named = plan.unapplied.iter().filter(|one| one.setting == setting).count();
             prop_assert_eq!(written + named, usize::from(wish), "{}", setting);
         }

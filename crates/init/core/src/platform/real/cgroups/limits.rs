@@ -48,21 +48,26 @@ impl RealPlatform {
         if plan.programs.is_empty() && occasion == Occasion::New {
             return Vec::new();
         }
-        let refused = |program: &Program, error: &dyn std::error::Error| {
+        let mut unapplied: Vec<Unapplied> = Vec::new();
+        let mut refuse = |program: &Program, error: &dyn std::error::Error| {
             let source = error.source().map(|source| format!(": {source}"));
-            Unapplied {
-                setting: program.setting,
-                reason: format!("{error}{}", source.unwrap_or_default()),
+            let reason = format!("{error}{}", source.unwrap_or_default());
+            for setting in program.settings.iter().copied() {
+                if !unapplied.iter().any(|one| one.setting == setting) {
+                    let reason = reason.clone();
+                    unapplied.push(Unapplied { setting, reason });
+                }
             }
         };
         let group = match self.tree.open_group(path) {
             Ok(group) => group,
             Err(error) => {
-                let programs = plan.programs.iter();
-                return programs.map(|program| refused(program, &error)).collect();
+                for program in &plan.programs {
+                    refuse(program, &error);
+                }
+                return unapplied;
             }
         };
-        let mut unapplied: Vec<Unapplied> = Vec::new();
         for hook in Hook::ALL {
             let program = plan.programs.iter().find(|program| program.hook == hook);
             if program.is_none() && occasion == Occasion::New {
@@ -70,10 +75,8 @@ impl RealPlatform {
             }
             let replaced = bpf::replace(group.as_fd(), hook, program);
             // One that cannot be taken away is stricter than what is asked for, and goes with the group.
-            if let (Err(error), Some(program)) = (replaced, program)
-                && !unapplied.iter().any(|one| one.setting == program.setting)
-            {
-                unapplied.push(refused(program, &error));
+            if let (Err(error), Some(program)) = (replaced, program) {
+                refuse(program, &error);
             }
         }
         unapplied
