@@ -18,7 +18,13 @@ for controller in cpu cpuset memory pids blkio; do
         echo "$controller-controller"
     fi
 done
-if "$probe" set_mempolicy 0 0 0 = !ENOSYS >/dev/null; then echo numa; fi
+if [ -e /proc/self/numa_maps ]; then echo numa; fi
+if "$probe" set_mempolicy 0 0 0 = ENOSYS >/dev/null; then echo no-numa; fi
+# The first namespace of processes has this number: what the kernel says is about this machine alone.
+if [ "$(readlink /proc/1/ns/pid)" = 'pid:[4026531836]' ]; then echo own-kernel; fi
+if [ -e /proc/self/loginuid ]; then echo audit; fi
+# A guest looks at its host's.
+if mkdir /usr/lib/of-the-lab 2>/dev/null; then rmdir /usr/lib/of-the-lab && echo own-usr; fi
 if [ -d /sys/kernel/security/apparmor ]; then echo apparmor; fi
 if [ -d /sys/fs/selinux/booleans ]; then echo selinux; fi
 if [ -d /sys/fs/smackfs ]; then echo smack; fi
