@@ -76,14 +76,14 @@ enum Turn {
     Complete,
     /// It broke off, or gave nothing.
     Broken(BoxError),
-    /// New places are needed.
-    AskAgain(BoxError),
+    /// It is no longer valid.
+    Stale(BoxError),
     /// Nobody takes the bytes any more.
     Unwanted,
 }
 
-/// Sends a blob's bytes from position `from` on, and then [`Piece::End`]. Places in `suspects` come last. Returns where bytes
-/// came from; ends early, without an error, when nobody takes them.
+/// Sends a blob's bytes from position `from` on, and then [`Piece::End`]. Places in `suspects` come last, and so do those that
+/// were no longer valid when they were asked. Returns where bytes came from; ends early, without an error, when nobody takes them.
 pub(crate) async fn fetch(
     source: &dyn BlobSource,
     wanted: &Wanted,
@@ -95,6 +95,7 @@ pub(crate) async fn fetch(
         wanted,
         position: from,
         used: BTreeSet::new(),
+        stale: BTreeSet::new(),
         out,
     };
     let mut fruitless = 0;
@@ -107,7 +108,7 @@ pub(crate) async fn fetch(
                 return Ok(transfer.used);
             }
             Turn::Unwanted => return Ok(transfer.used),
-            Turn::Broken(broken) | Turn::AskAgain(broken) => broken,
+            Turn::Broken(broken) | Turn::Stale(broken) => broken,
         };
         fruitless = match transfer.position > before {
             true => 0,
@@ -131,6 +132,8 @@ struct Transfer<'w> {
     wanted: &'w Wanted,
     position: u64,
     used: BTreeSet<String>,
+    /// Places that were no longer valid, in whichever round.
+    stale: BTreeSet<String>,
     out: mpsc::Sender<Piece>,
 }
 
@@ -151,15 +154,23 @@ impl Transfer<'_> {
         let mut places = match source.places(self.wanted.digest).await {
             Ok(places) if places.is_empty() => return Err(FetchBlobError::NoPlaces),
             Ok(places) => places,
-            Err(error) => return Ok(Turn::AskAgain(error)),
+            Err(error) => return Ok(Turn::Broken(error)),
         };
         // Stable, so that the order of the source stays otherwise.
-        places.sort_by_key(|place| suspects.contains(place.name()));
+        places.sort_by_key(|place| {
+            let name = place.name();
+            (suspects.contains(name), self.stale.contains(name))
+        });
         let mut last = Turn::Broken("no place was tried".into());
         for place in &places {
             last = self.turn(place.as_ref()).await?;
-            if !matches!(last, Turn::Broken(_)) {
-                return Ok(last);
+            match last {
+                Turn::Broken(_) => {}
+                // New ones are asked for in the next round; the others of this one may be good.
+                Turn::Stale(_) => {
+                    self.stale.insert(place.name().to_owned());
+                }
+                Turn::Complete | Turn::Unwanted => return Ok(last),
             }
         }
         Ok(last)
@@ -169,7 +180,7 @@ impl Transfer<'_> {
     async fn turn(&mut self, place: &dyn BlobPlace) -> Result<Turn, FetchBlobError> {
         let mut stream = match place.open(self.position).await {
             Ok(stream) => stream,
-            Err(error @ OpenBlobError::Stale { .. }) => return Ok(Turn::AskAgain(error.into())),
+            Err(error @ OpenBlobError::Stale { .. }) => return Ok(Turn::Stale(error.into())),
             Err(error) => return Ok(Turn::Broken(error.into())),
         };
         // A place that cannot start in the middle gives again what is there.

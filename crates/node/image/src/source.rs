@@ -24,8 +24,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Something that knows where blobs are.
 pub trait BlobSource: fmt::Debug + Send + Sync + 'static {
-    /// The places where a blob can be had, the best first. Asked again when all of them have failed or one says that it is no
-    /// longer valid.
+    /// The places where a blob can be had, the best first. Asked again when all of them have failed or are no longer valid.
     fn places(&self, digest: Digest) -> BoxFuture<'_, Result<Vec<Box<dyn BlobPlace>>, BoxError>>;
 }
 
@@ -57,7 +56,7 @@ impl fmt::Debug for BlobStream {
 /// Why a place gives nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenBlobError {
-    /// The place may be asked no longer: ask for new ones.
+    /// The place may be asked no longer: the others come first, then new ones are asked for.
     #[error("{place} is no longer valid")]
     Stale {
         /// Which place.

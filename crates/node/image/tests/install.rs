@@ -2,19 +2,17 @@
 
 mod common;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use common::server::{Faults, FileServer};
 use common::{
     TestLayout, image, layer, layer_content, noise, open_with, settings, tree, url_source,
 };
-use futures_util::future::BoxFuture;
 use muster_api::domain::Digest;
 use muster_image::{
-    BlobUrls, BoxError, FetchBlobError, HttpSettings, InstallError, LayoutSource, Progress,
-    SpaceLimit, UrlSource,
+    FetchBlobError, HttpSettings, InstallError, LayoutSource, Progress, SpaceLimit, UrlSource,
 };
 use muster_lab::oci::{BlobDigest, Compression, Image, LayerBuilder};
 use muster_layer::UnpackError;
@@ -192,56 +190,6 @@ async fn after_a_restart_only_the_rest_comes() {
     assert_eq!(layer_content(&installed.layers[0], 1), noise(1, 2_000_000));
     let rest = server.sent() - before;
     assert!(rest < 1_500_000, "{rest} bytes came again");
-}
-
-/// Gives old URLs for each blob once, and new ones from then on.
-#[derive(Debug)]
-struct Renewing {
-    old: Vec<String>,
-    new: Vec<String>,
-    asked: Mutex<BTreeMap<Digest, usize>>,
-}
-
-impl BlobUrls for Renewing {
-    fn urls(&self, digest: Digest) -> BoxFuture<'_, Result<Vec<String>, BoxError>> {
-        let mut asked = self.asked.lock().expect("nothing here panics");
-        let times = asked.entry(digest).or_default();
-        *times += 1;
-        let bases = if *times == 1 { &self.old } else { &self.new };
-        let urls = bases
-            .iter()
-            .map(|base| format!("{base}/{}", digest.to_hex()))
-            .collect();
-        Box::pin(std::future::ready(Ok(urls)))
-    }
-}
-
-#[tokio::test]
-async fn a_403_asks_for_new_urls() {
-    let mut layout = TestLayout::new();
-    let digest = layout.add("web", &image(1, 1000));
-    let always = Faults {
-        forbid: usize::MAX,
-        ..Faults::default()
-    };
-    let forbidding = FileServer::start(layout.blobs(), always);
-    // After an ordinary failure this one would be asked.
-    let as_old = FileServer::start(layout.blobs(), Faults::default());
-    let good = FileServer::start(layout.blobs(), Faults::default());
-    let urls = Arc::new(Renewing {
-        old: vec![forbidding.url(), as_old.url()],
-        new: vec![good.url()],
-        asked: Mutex::default(),
-    });
-    let source = UrlSource::new(urls.clone(), HttpSettings::default()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let (store, _) = open_with(settings(folder.path())).await;
-    store.install(digest, Arc::new(source), None).await.unwrap();
-    let asked = urls.asked.lock().unwrap().clone();
-    assert_eq!(asked.len(), layout.blobs().len());
-    assert!(asked.values().all(|times| *times == 2), "{asked:?}");
-    assert_eq!(forbidding.asked().len(), asked.len());
-    assert_eq!(as_old.asked(), []);
 }
 
 #[tokio::test]

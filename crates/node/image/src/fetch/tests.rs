@@ -211,3 +211,45 @@ async fn suspects_come_last() {
     let used = fetch(&script, &wanted, 0, &suspects, sender).await.unwrap();
     assert_eq!(used, BTreeSet::from(["place 1".to_owned()]));
 }
+
+/// Of two places: whichever acts come, in rounds.
+async fn two_places(acts: Vec<Act>) -> (Result<BTreeSet<String>, FetchBlobError>, usize) {
+    let script = std::sync::Arc::new(Script {
+        content: vec![1; 10].into(),
+        acts: Mutex::new(acts),
+        asked: Mutex::default(),
+        places: 2,
+    });
+    let wanted = Wanted {
+        digest: Digest::from_sha256([0; 32]),
+        size: Some(10),
+        limit: 10,
+        tries: 2,
+        delay: Duration::ZERO,
+    };
+    let (sender, _receiver) = mpsc::channel(QUEUE);
+    let used = fetch(&script, &wanted, 0, &BTreeSet::new(), sender).await;
+    let asked = *script.asked.lock().unwrap();
+    (used, asked)
+}
+
+#[tokio::test]
+async fn a_place_that_is_no_longer_valid_keeps_nobody_from_the_others() {
+    let (used, asked) = two_places(vec![Act::Stale, Act::FromStart]).await;
+    assert_eq!(used.unwrap(), BTreeSet::from(["place 1".to_owned()]));
+    assert_eq!(asked, 1, "no new places are needed");
+}
+
+#[tokio::test]
+async fn new_places_are_asked_for_when_none_of_the_others_gives_it_and_stale_ones_come_last() {
+    let acts = vec![Act::Stale, Act::Fail, Act::FromStart, Act::FromStart];
+    let (used, asked) = two_places(acts).await;
+    assert_eq!(used.unwrap(), BTreeSet::from(["place 1".to_owned()]));
+    assert_eq!(asked, 2);
+    let (used, asked) = two_places(vec![Act::Stale; 4]).await;
+    assert!(matches!(
+        used,
+        Err(FetchBlobError::GivenUp { tries: 2, .. })
+    ));
+    assert_eq!(asked, 2);
+}

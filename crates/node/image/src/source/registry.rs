@@ -107,6 +107,20 @@ pub enum RegistryError {
     },
 }
 
+impl RegistryError {
+    /// Whether nobody answered, or somebody who has a trouble of his own: what the registry has is not known.
+    pub fn is_no_answer(&self) -> bool {
+        let Self::Registry { source, .. } = self else {
+            return false;
+        };
+        match source.as_ref() {
+            OciDistributionError::RequestError(_) | OciDistributionError::IoError(_) => true,
+            OciDistributionError::ServerError { code, .. } => *code >= 500,
+            _ => false,
+        }
+    }
+}
+
 /// One image in a registry, over `https`; over plain `http` on this machine's own addresses, or if that was asked for.
 #[derive(Clone)]
 pub struct RegistrySource {
