@@ -6,6 +6,7 @@
 //!   hosts resolv.conf hostname
 //!   rootfs/                   where the root file system is mounted
 //!   upper/ work/              what was written over the image
+//!   top/                      the same, where it has a size: a file system that holds both
 //!   run.json                  which start this is
 //!   pid                       the instance's first process, where the init system is told by a file
 //!   cgroup                    the unit's group, as its own command found it
@@ -131,6 +132,20 @@ impl Place {
         self.file("upper")
     }
 
+    /// Where a file system of limited size is mounted for what is written over the image.
+    pub fn top(&self) -> PathBuf {
+        self.file("top")
+    }
+
+    /// What was written over the image, wherever that went.
+    pub(crate) fn written(&self) -> PathBuf {
+        let limited = self.top().join("upper");
+        match limited.exists() {
+            true => limited,
+            false => self.upper(),
+        }
+    }
+
     /// The kernel's own, for what is written.
     pub fn work(&self) -> PathBuf {
         self.file("work")
@@ -242,8 +257,9 @@ impl Place {
     /// Removes the folder with all that is in it. Nothing may be mounted in it.
     pub(crate) fn remove(&self) -> Result<(), PlaceError> {
         // Not by walking: what is mounted there is not ours to delete.
-        let rootfs = self.rootfs();
-        absent_is_fine(fs::remove_dir(&rootfs)).map_err(failed("remove", &rootfs))?;
+        for point in [self.rootfs(), self.top()] {
+            absent_is_fine(fs::remove_dir(&point)).map_err(failed("remove", &point))?;
+        }
         absent_is_fine(fs::remove_dir_all(&self.folder)).map_err(failed("remove", &self.folder))
     }
 }

@@ -1,7 +1,8 @@
 //! The root file system: the image's layers under one that takes what is written.
 //!
 //! Always with a layer on top, also for instances that may not write: the OCI runtime makes missing mount points in it, and
-//! then makes the whole read-only.
+//! then makes the whole read-only. What may be written by the instance goes to a file system of its own with a size: the folder
+//! of instances is on one that all of them share with the init system.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -78,23 +79,38 @@ pub enum RootfsError {
     },
 }
 
-/// Mounts the layers (lowest first), with an empty one on top that belongs to `owner`.
-pub fn mount_layers(place: &Place, layers: &[PathBuf], owner: u32) -> Result<(), RootfsError> {
+/// Smaller files than this are counted as such, so that not even empty ones are without number.
+const BYTES_PER_FILE: u64 = 1024;
+/// However little may be written, so many files may be there.
+const LEAST_FILES: u64 = 64;
+
+/// The layer above the image's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Top {
+    /// Whom it belongs to.
+    pub owner: u32,
+    /// Bytes that the instance may write to it; nothing but mount points is made in it if absent.
+    pub size: Option<u64>,
+}
+
+/// Mounts the layers (lowest first), with an empty one on top.
+pub fn mount_layers(place: &Place, layers: &[PathBuf], top: Top) -> Result<(), RootfsError> {
     if layers.is_empty() {
         return Err(RootfsError::NoLayers);
     }
-    unmount_all(&place.rootfs())?;
-    for folder in [place.upper(), place.work()] {
-        fresh_folder(&folder, owner).map_err(|source| RootfsError::Prepare {
-            path: folder.clone(),
-            source,
-        })?;
+    unmount_layers(place)?;
+    let (upper, work) = match top.size {
+        Some(size) => limited_top(&place.top(), size)?,
+        None => (place.upper(), place.work()),
+    };
+    for folder in [&upper, &work] {
+        fresh_folder(folder, top.owner).map_err(prepare(folder))?;
     }
     let opened: Vec<File> = layers
         .iter()
         .map(|layer| open_folder(layer))
         .collect::<Result<_, _>>()?;
-    let [upper, work] = [open_folder(&place.upper())?, open_folder(&place.work())?];
+    let [upper, work] = [open_folder(&upper)?, open_folder(&work)?];
     let path = place.rootfs();
     let options = options(&opened, &upper, &work)?;
     let flags = MountFlags::NODEV;
@@ -105,6 +121,35 @@ pub fn mount_layers(place: &Place, layers: &[PathBuf], owner: u32) -> Result<(),
             source: errno.into(),
         }
     })
+}
+
+fn prepare(path: &Path) -> impl Fn(io::Error) -> RootfsError + '_ {
+    move |source| RootfsError::Prepare {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Mounts a file system that holds so much, and says where in it what goes.
+fn limited_top(path: &Path, size: u64) -> Result<(PathBuf, PathBuf), RootfsError> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+    .map_err(prepare(path))?;
+    let files = (size / BYTES_PER_FILE).max(LEAST_FILES);
+    let options = format!("mode=755,size={size},nr_inodes={files}");
+    let options = CString::new(options).expect("numbers and fixed words hold no NUL");
+    let flags = MountFlags::NODEV | MountFlags::NOSUID;
+    mount("tmpfs", path, "tmpfs", flags, Some(options.as_c_str()))
+        .map_err(|errno| prepare(path)(errno.into()))?;
+    Ok((path.join("upper"), path.join("work")))
+}
+
+/// Takes away what [`mount_layers`] has mounted.
+pub fn unmount_layers(place: &Place) -> Result<(), RootfsError> {
+    unmount_all(&place.rootfs())?;
+    unmount_all(&place.top())
 }
 
 /// Layers by descriptor: short, however long their paths are and whatever is in them, so that hundreds fit.
@@ -210,6 +255,47 @@ pub fn make_mount_point(root: &Path, target: &Path, is_folder: bool) -> Result<(
 mod tests {
     use super::*;
 
+    const UNLIMITED: Top = Top {
+        owner: 0,
+        size: None,
+    };
+
+    #[test]
+    fn no_more_is_written_over_an_image_than_its_top_holds() {
+        muster_lab::require!(Root);
+        let outer = tempfile::tempdir().unwrap();
+        let place = Place::new(outer.path(), uuid::Uuid::from_u128(1));
+        place.make().unwrap();
+        let layer = outer.path().join("layer");
+        fs::create_dir(&layer).unwrap();
+        fs::write(layer.join("own"), "image").unwrap();
+        let top = Top {
+            owner: 0,
+            size: Some(1 << 20),
+        };
+        // Also over what an earlier start left.
+        for _ in 0..2 {
+            mount_layers(&place, std::slice::from_ref(&layer), top).unwrap();
+            assert!(!place.rootfs().join("fits").exists());
+            fs::write(place.rootfs().join("fits"), vec![1; 600_000]).unwrap();
+            assert!(place.written().join("fits").exists());
+            let full = fs::write(place.rootfs().join("large"), vec![1; 600_000]).unwrap_err();
+            assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+            fs::remove_file(place.rootfs().join("large")).unwrap();
+            let mut empty = (0..2_000).map(|name| {
+                let name = format!("empty-{name}");
+                fs::write(place.rootfs().join(name), "").map_err(|error| error.kind())
+            });
+            assert_eq!(
+                empty.find_map(Result::err),
+                Some(io::ErrorKind::StorageFull)
+            );
+        }
+        unmount_layers(&place).unwrap();
+        place.remove().unwrap();
+        assert_eq!(fs::read_dir(&layer).unwrap().count(), 1);
+    }
+
     #[test]
     fn mount_points_stay_within_the_root() {
         let outer = tempfile::tempdir().unwrap();
@@ -243,8 +329,8 @@ mod tests {
             fs::write(layer.join(format!("file-{number}")), "").unwrap();
             fs::write(layer.join("same"), number.to_string()).unwrap();
         }
-        mount_layers(&place, &layers, 0).unwrap();
-        mount_layers(&place, &layers, 0).unwrap();
+        mount_layers(&place, &layers, UNLIMITED).unwrap();
+        mount_layers(&place, &layers, UNLIMITED).unwrap();
         let seen = fs::read_dir(place.rootfs()).unwrap().count();
         let uppermost = fs::read_to_string(place.rootfs().join("same")).unwrap();
         unmount_all(&place.rootfs()).unwrap();
@@ -259,11 +345,11 @@ mod tests {
         let place = Place::new(outer.path(), uuid::Uuid::from_u128(1));
         place.make().unwrap();
         assert!(matches!(
-            mount_layers(&place, &[], 0),
+            mount_layers(&place, &[], UNLIMITED),
             Err(RootfsError::NoLayers)
         ));
         let nowhere = outer.path().join("nowhere");
-        let error = mount_layers(&place, std::slice::from_ref(&nowhere), 0).unwrap_err();
+        let error = mount_layers(&place, std::slice::from_ref(&nowhere), UNLIMITED).unwrap_err();
         assert!(matches!(error, RootfsError::Layer { path, .. } if path == nowhere));
     }
 }

@@ -4,6 +4,7 @@
 //! (until it is killed), `leftovers NAME...`, `start-stop NAME OTHERS...` (for fault points), `start-many COUNT` and
 //! `stop-many COUNT`. `OPTIONS` is JSON: what is different from the closed default.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Options {
     pub files: Option<u64>,
     /// Bytes of `/tmp`.
     pub tmp: Option<u64>,
+    /// Settings of the kernel.
+    pub sysctl: BTreeMap<String, String>,
     /// Capabilities that it asks for.
     pub capabilities: Vec<String>,
     /// Whether it asks for a user namespace.
@@ -72,6 +75,7 @@ impl Default for Options {
             pids: None,
             files: None,
             tmp: None,
+            sysctl: BTreeMap::new(),
             capabilities: Vec::new(),
             user_namespace: false,
             writable: false,
@@ -115,6 +119,7 @@ pub fn spec(name: &str, script: &str, options: Options) -> InstanceSpec {
     item_config.quotas.pids_limit = options.pids;
     item_config.quotas.no_file_limit = options.files;
     item_config.quotas.tmp_limit = options.tmp;
+    item_config.sysctl = options.sysctl;
     item_config.sandbox.capabilities = options.capabilities;
     item_config.sandbox.user_namespace = options.user_namespace;
     item_config.sandbox.writable_rootfs = options.writable;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use muster_bundle::testing::{Driven, drive, info};
-use muster_runtime_container::{ContainerConfig, Containers, UNIT_PREFIX};
+use muster_runtime_container::{ContainerConfig, Containers, UNIT_PREFIX, WRITABLE_ROOT};
 use muster_unit_runner::{InitSystem, detect};
 
 #[tokio::main]
@@ -20,6 +20,7 @@ async fn main() -> ExitCode {
         granted_capabilities: ["CAP_NET_BIND_SERVICE".to_owned()].into(),
         first_mapped_id: Some(100_000),
         host_binds: Vec::new(),
+        writable_root: WRITABLE_ROOT,
     };
     let runner = detect(&InitSystem::Detect).expect("an init system");
     let runtime = Containers::runtime(config, runner).expect("an OCI runtime");

@@ -38,5 +38,5 @@ pub mod unit;
 
 pub use self::oci::FindRuntimeError;
 pub use self::runtime::{
-    ContainerConfig, ContainerError, ContainerRuntime, Containers, UNIT_PREFIX,
+    ContainerConfig, ContainerError, ContainerRuntime, Containers, UNIT_PREFIX, WRITABLE_ROOT,
 };

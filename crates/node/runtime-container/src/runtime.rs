@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use muster_api::domain::RuntimeInfo;
-use muster_bundle::rootfs::{self, RootfsError};
+use muster_bundle::rootfs::{self, RootfsError, Top};
 use muster_bundle::{Backend, Place, PlaceError, RunRecord, Supervised, UnitCommands, etc};
 use muster_runtime::InstanceSpec;
 use muster_unit_runner::{MainProcess, UnitRunner};
@@ -39,7 +39,13 @@ pub struct ContainerConfig {
     pub first_mapped_id: Option<u32>,
     /// Folders of the host that every instance sees, read-only.
     pub host_binds: Vec<PathBuf>,
+    /// Bytes that an instance with a writable root may write to it, where its item says nothing about `/tmp`, which has the same
+    /// size.
+    pub writable_root: u64,
 }
+
+/// What [`ContainerConfig::writable_root`] is where nobody says anything.
+pub const WRITABLE_ROOT: u64 = 64 << 20;
 
 /// Why a container could not be made or cleared away.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +110,21 @@ impl Containers {
         &self.program
     }
 
+    /// What is above the image of an instance.
+    fn top(&self, instance: &InstanceSpec) -> Top {
+        let item = &instance.item_config;
+        // Inside a user namespace, its root makes what is missing on top of the image.
+        let owner = match item.sandbox.user_namespace {
+            true => self.config.first_mapped_id.unwrap_or(0),
+            false => 0,
+        };
+        let asked = specification::tmp_limit(instance).unwrap_or(self.config.writable_root);
+        Top {
+            owner,
+            size: item.sandbox.writable_rootfs.then_some(asked),
+        }
+    }
+
     fn host_facts(&self, instance: &InstanceSpec) -> Result<HostFacts, PlaceError> {
         Ok(HostFacts {
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
@@ -143,17 +164,12 @@ impl Backend for Containers {
         let specification = specification::specification(instance, &host, surroundings)
             .map_err(ContainerError::Specification)?;
         let text = serde_json::to_vec(&specification).map_err(ContainerError::Json)?;
-        // Inside a user namespace, its root makes what is missing on top of the image.
-        let owner = match instance.item_config.sandbox.user_namespace {
-            true => self.config.first_mapped_id.unwrap_or(0),
-            false => 0,
-        };
         for (name, content) in etc::files(instance) {
             place
                 .write(name, content.as_bytes())
                 .map_err(ContainerError::Place)?;
         }
-        rootfs::mount_layers(place, &instance.image.layers, owner)
+        rootfs::mount_layers(place, &instance.image.layers, self.top(instance))
             .map_err(ContainerError::Rootfs)?;
         for (target, is_folder) in specification::mount_points(&specification) {
             let made = rootfs::make_mount_point(&rootfs, target, is_folder);
@@ -190,6 +206,6 @@ impl Backend for Containers {
             // The unit's own command does this after each end; here it is for a unit that could not.
             unit::clear(place, run);
         }
-        rootfs::unmount_all(&place.rootfs()).map_err(ContainerError::Rootfs)
+        rootfs::unmount_layers(place).map_err(ContainerError::Rootfs)
     }
 }

@@ -30,6 +30,7 @@ use oci_spec::runtime::{
 };
 
 pub use self::limits::CPU_PERIOD;
+pub(crate) use self::mounts::tmp_limit;
 
 /// The version of the specification that documents are written for: what runc 1.1 and crun 1.8 understand.
 const OCI_VERSION: &str = "1.0.2";

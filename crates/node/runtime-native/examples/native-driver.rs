@@ -11,10 +11,12 @@ const FOLDER: &str = "/run/muster/native";
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    let unit_program = std::env::var_os("DRIVER_UNIT_PROGRAM")
+        .unwrap_or_else(|| "/usr/local/lib/muster-native-exec".into());
     let config = NativeConfig {
         info: info("native"),
         folder: FOLDER.into(),
-        unit_program: PathBuf::from("/usr/local/lib/muster-native-exec"),
+        unit_program: PathBuf::from(unit_program),
         beside: None,
         host_network: false,
         strict: std::env::var_os("DRIVER_STRICT").is_some(),

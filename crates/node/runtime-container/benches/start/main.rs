@@ -22,7 +22,7 @@ use muster_lab::muster;
 use muster_lab::oci::{Compression, Image, Layer, Layout};
 use muster_lab::program::Stream;
 use muster_runtime::{RunId, Runtime as _};
-use muster_runtime_container::{ContainerConfig, ContainerRuntime, Containers};
+use muster_runtime_container::{ContainerConfig, ContainerRuntime, Containers, WRITABLE_ROOT};
 use muster_unit_runner::{InitSystem, detect};
 
 use self::cri::Containerd;
@@ -117,6 +117,7 @@ async fn measure() -> Outcome<()> {
         granted_capabilities: Default::default(),
         first_mapped_id: None,
         host_binds: Vec::new(),
+        writable_root: WRITABLE_ROOT,
     };
     let runtime = Containers::runtime(config, detect(&InitSystem::Detect)?)?;
     let containerd = Containerd::start(Path::new("/archive/image.tar")).await?;

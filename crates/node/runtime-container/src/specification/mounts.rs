@@ -131,10 +131,17 @@ fn kernel(instance: &InstanceSpec, host: &HostFacts) -> Vec<Mount> {
     ]
 }
 
-fn tmp(instance: &InstanceSpec) -> Mount {
+/// What an item says about the size of `/tmp`.
+pub(crate) fn tmp_limit(instance: &InstanceSpec) -> Option<u64> {
     let item = &instance.item_config;
     let asked = item.quotas.tmp_limit.filter(|_| !item.skip_resource_limits);
-    let size = format!("size={}", asked.unwrap_or(TMP_SIZE));
+    // To the kernel, none is no limit.
+    asked.map(|size| size.max(1))
+}
+
+fn tmp(instance: &InstanceSpec) -> Mount {
+    let size = tmp_limit(instance).unwrap_or(TMP_SIZE);
+    let size = format!("size={size}");
     mount(
         "tmpfs",
         "/tmp",

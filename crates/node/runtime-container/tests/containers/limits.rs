@@ -64,11 +64,16 @@ fn an_instance_is_closed_in() {
         id -u; id -g
         grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status
         touch /x 2>/dev/null && echo root is writable
+        ulimit -n; ulimit -H -n
+        dd if=/dev/zero of=/tmp/large bs=4096 count=100 || wc -c </tmp/large
+        echo $(df -k /tmp)
+        cat /proc/sys/net/core/somaxconn
         mount -t tmpfs x /tmp 2>/dev/null && echo may mount
         unshare -U true 2>/dev/null && echo may unshare
         ls /proc/1/root >/dev/null && echo sees itself as 1
         ls /sys/class/net
         (echo x >/proc/sys/kernel/hostname) 2>/dev/null && echo may set
+        (echo 7 >/proc/sys/net/core/somaxconn) 2>/dev/null && echo may set its own
         head -c 10 /proc/kcore 2>/dev/null | wc -c
         cat /state.dat; echo changed >/state.dat
         echo $AOS_ITEM_ID $AOS_SUBJECT_ID $AOS_INSTANCE_INDEX $AOS_SECRET
@@ -76,7 +81,8 @@ fn an_instance_is_closed_in() {
         exec sleep 1000"#;
     rig.write("/run/state", "state\n").unwrap();
     rig.run(["chown", "5001", "/run/state"]).unwrap();
-    let options = r#"{"storage": "/run/storage", "state": "/run/state", "secret": "hidden", "files": 77, "tmp": 65536}"#;
+    let options = r#"{"storage": "/run/storage", "state": "/run/state", "secret": "hidden", "files": 77,
+        "tmp": 65536, "sysctl": {"net.core.somaxconn": "77"}}"#;
     rig.ok(&["start", "a", "1", script, options]);
     let seen = muster_lab::try_poll_for(crate::rig::TIME, || {
         rig.read("/run/storage/seen")
@@ -89,6 +95,7 @@ fn an_instance_is_closed_in() {
         "5001\n5001\n\
          CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n\
          CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n\
+         77\n77\n65536\n 64 64 0 100% /tmp\n77\n\
          sees itself as 1\nlo\n0\nstate\na test 0 hidden\nend\n"
     );
     assert_eq!(rig.line("/run/state"), "changed");
@@ -111,9 +118,11 @@ fn what_is_asked_for_and_granted_is_given() {
         exec >/storage/seen 2>&1
         grep CapEff: /proc/self/status
         touch /x && echo root is writable
+        dd if=/dev/zero of=/large bs=4096 count=16384 2>/dev/null || echo not without end
+        wc -c </large
         echo end
         exec sleep 1000"#;
-    let options = r#"{"storage": "/run/storage", "capabilities": ["CAP_NET_BIND_SERVICE"], "writable": true, "uid": 0}"#;
+    let options = r#"{"storage": "/run/storage", "tmp": 1048576, "capabilities": ["CAP_NET_BIND_SERVICE"], "writable": true, "uid": 0}"#;
     rig.ok(&["start", "a", "1", script, options]);
     let seen = muster_lab::try_poll_for(crate::rig::TIME, || {
         rig.read("/run/storage/seen")
@@ -121,7 +130,16 @@ fn what_is_asked_for_and_granted_is_given() {
             .filter(|text| text.ends_with("end\n"))
     });
     let seen = seen.unwrap_or_else(|| rig.read("/run/storage/seen").unwrap_or_default());
-    assert_eq!(seen, "CapEff:\t0000000000000400\nroot is writable\nend\n");
+    let (before, written) = seen
+        .trim_end_matches("end\n")
+        .split_once("without end\n")
+        .unwrap_or_else(|| panic!("{seen}"));
+    assert_eq!(before, "CapEff:\t0000000000000400\nroot is writable\nnot ");
+    let written: u64 = written.trim().parse().unwrap();
+    assert!((900_000..=1_048_576).contains(&written), "{written}");
+    // Nothing of it is where core and everybody else has what they need.
+    let mounts = rig.read("/proc/1/mountinfo").unwrap();
+    assert!(mounts.contains("/top rw"), "{mounts}");
     let refused = rig.driver(&[
         "start",
         "b",

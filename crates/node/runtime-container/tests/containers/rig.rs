@@ -15,9 +15,9 @@ use tempfile::TempDir;
 pub(crate) const TIME: Duration = Duration::from_secs(60);
 const DRIVER: &str = "/usr/local/lib/container-driver";
 const UNIT_PROGRAM: &str = "/usr/local/lib/muster-container";
-const SHELL_TOOLS: [&str; 16] = [
+const SHELL_TOOLS: [&str; 17] = [
     "sh", "cat", "sleep", "echo", "id", "mount", "unshare", "head", "dd", "kill", "touch", "ls",
-    "true", "grep", "hostname", "wc",
+    "true", "grep", "hostname", "wc", "df",
 ];
 
 pub(crate) struct Rig {

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use muster_bundle::rootfs::Top;
 use muster_bundle::{Place, rootfs};
 use muster_mounts::View;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat2, symlinkat};
@@ -21,8 +22,11 @@ const PLACES: &str = "places";
 
 /// Mounts the image, and puts the host's folders below its own. Those that the image does not have are added to the view.
 pub(super) fn mount_image(place: &Place, plan: &Plan, view: &mut View) -> Result<(), SandboxError> {
-    let owner = rustix::process::geteuid().as_raw();
-    rootfs::mount_layers(place, &plan.layers, owner).map_err(SandboxError::Rootfs)?;
+    let top = Top {
+        owner: rustix::process::geteuid().as_raw(),
+        size: None,
+    };
+    rootfs::mount_layers(place, &plan.layers, top).map_err(SandboxError::Rootfs)?;
     let root = must("open the image", File::open(place.rootfs()))?;
     for folder in &plan.beside {
         let missing = must("look into the image", missing_places(&root, folder, plan))?;

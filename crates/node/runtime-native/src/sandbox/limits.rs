@@ -40,13 +40,11 @@ fn enter_unified(group: &UnitGroup) -> io::Result<()> {
     let folder = group.unified_folder();
     make(&folder)?;
     fs::write(folder.join("cgroup.procs"), "0")?;
-    // From the root of the tree down to the unit: who is above has to pass controllers on. What is not passed on is missed
-    // when the limit is set.
-    let mut above: Vec<&Path> = folder.ancestors().skip(1).collect();
-    above.retain(|path| path.join("cgroup.subtree_control").exists());
-    for path in above.into_iter().rev() {
+    // Only the unit's own group was given to us, with the controllers that the init system has passed down to it; who is above
+    // is the init system's. What is not there is missed when the limit is set.
+    if let Some(unit) = folder.parent() {
         for controller in ["+cpu", "+memory", "+pids"] {
-            let _ = fs::write(path.join("cgroup.subtree_control"), controller);
+            let _ = fs::write(unit.join("cgroup.subtree_control"), controller);
         }
     }
     Ok(())
