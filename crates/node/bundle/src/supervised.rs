@@ -297,6 +297,7 @@ impl<B: Backend> Supervised<B> {
                 let one = Adopted {
                     instance,
                     run,
+                    restarts: newest.get(&id).map_or(0, |unit| unit.seen.restarts),
                     state,
                 };
                 adopted.insert(id, one);
@@ -421,7 +422,7 @@ impl<B: Backend> Runtime for Supervised<B> {
             return None;
         }
         let group = place.group();
-        let written = place.upper();
+        let written = place.written();
         Some(RunPlace {
             unit: self.units.name(id, run).to_string(),
             cgroup: group.as_ref().map(|group| group.as_str().to_owned()),

@@ -2,7 +2,8 @@
 //!
 //! `launcher_of_files FOLDER [SET]`: with a set (`1=2,3=1`: item 1 in version 2, item 3 in version 1) that is what the controller
 //! wants; without, the last one holds. Prints the statuses when everything has settled, and ends. What "runs" are the files in
-//! `FOLDER/running`, which outlive the program as units of an init system would.
+//! `FOLDER/running`, which outlive the program as units of an init system would: the run, the version, and, where somebody adds
+//! it, how often it has ended, and anything for that it waits to be started again.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -20,7 +21,7 @@ use muster_item::{ImageConfig, ItemConfig};
 use muster_launcher::seams::{Absent, Images, InstalledImage, SeamError};
 use muster_launcher::{Launcher, Limits, Parts, Report, Reports, SCHEMA};
 use muster_runtime::{
-    AdoptError, Adopted, EVENT_QUEUE, ImagePaths, InstanceSpec, RunEvent, RunId, RunPlace,
+    AdoptError, Adopted, EVENT_QUEUE, Ended, ImagePaths, InstanceSpec, RunEvent, RunId, RunPlace,
     RunState, Runtime, RuntimeError,
 };
 use muster_store::{OnDamage, Store, StoreConfig};
@@ -73,11 +74,22 @@ impl Runtime for Files {
             let names: BTreeSet<PathBuf> = known.iter().map(|ident| self.path(ident)).collect();
             for instance in known {
                 if let Ok(text) = fs::read_to_string(self.path(&instance)) {
-                    let run = text.lines().next().and_then(|line| line.parse().ok());
+                    let mut lines = text.lines();
+                    let run = lines.next().and_then(|line| line.parse().ok());
+                    let restarts = lines
+                        .nth(1)
+                        .map_or(0, |line| line.parse().expect("a number"));
+                    let waits = lines.next().is_some();
                     adopted.push(Adopted {
                         instance,
                         run: RunId(run.expect("a run")),
-                        state: RunState::Running,
+                        restarts,
+                        state: if waits {
+                            let last = Ended::Exited(1);
+                            RunState::Restarting { last, restarts }
+                        } else {
+                            RunState::Running
+                        },
                     });
                 }
             }

@@ -12,27 +12,42 @@ pub(crate) enum Verdict {
     GiveUp,
 }
 
-/// Ends since the last healthy period, and how often the instance was given up since then.
+/// Ends, and how often the instance was given up, since it last was up for so long that all of that is forgiven.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Crashes {
-    /// Ends since it was last given up or healthy.
+    /// Ends since it was last given up or forgiven.
     pub ends: u32,
-    /// How often it was given up since it was last healthy.
+    /// How often it was given up since it was last forgiven.
     pub given_up: u32,
 }
 
 impl Crashes {
-    /// It ended after having run for `uptime`.
-    pub(crate) fn ended(&mut self, uptime: Duration, facts: &Facts, limits: &Limits) -> Verdict {
-        if uptime >= facts.healthy_after(limits) {
+    /// It ended so many times, the first of them after having run for `uptime`.
+    pub(crate) fn ended(
+        &mut self,
+        times: u32,
+        uptime: Duration,
+        facts: &Facts,
+        limits: &Limits,
+    ) -> Verdict {
+        if times == 0 {
+            return Verdict::GoOn;
+        }
+        if uptime >= facts.forgiven_after(limits) {
             *self = Self::default();
         }
-        self.ends = self.ends.saturating_add(1);
+        self.ends = self.ends.saturating_add(times);
         if self.ends >= facts.policy.start_burst.max(1) {
             Verdict::GiveUp
         } else {
             Verdict::GoOn
         }
+    }
+
+    /// It ended so many times while nobody looked, and runs all the same: the next end may be the last one.
+    pub(crate) fn missed(&mut self, times: u32, facts: &Facts) {
+        let most = facts.policy.start_burst.max(1) - 1;
+        self.ends = self.ends.saturating_add(times).min(most);
     }
 
     /// It was given up: how long to wait before it is tried again.
@@ -46,8 +61,8 @@ impl Crashes {
             .min(limits.longest_wait)
     }
 
-    /// It ran for a healthy period.
-    pub(crate) fn healthy(&mut self) {
+    /// It went well for long enough.
+    pub(crate) fn forgive(&mut self) {
         *self = Self::default();
     }
 }
@@ -63,27 +78,35 @@ mod tests {
     #[test]
     fn a_slow_crash_loop_ends_too() {
         let limits = Limits::default();
-        let mut crashes = Crashes::default();
-        let seconds = Duration::from_secs(9);
-        assert_eq!(crashes.ended(seconds, &facts(), &limits), Verdict::GoOn);
-        assert_eq!(crashes.ended(seconds, &facts(), &limits), Verdict::GoOn);
-        assert_eq!(crashes.ended(seconds, &facts(), &limits), Verdict::GiveUp);
+        for seconds in [0, 9, 11, 60, 599] {
+            let mut crashes = Crashes::default();
+            let uptime = Duration::from_secs(seconds);
+            let mut end = || crashes.ended(1, uptime, &facts(), &limits);
+            assert_eq!([end(), end(), end()][1..], [Verdict::GoOn, Verdict::GiveUp]);
+        }
     }
 
     #[test]
-    fn a_healthy_period_forgives() {
+    fn only_a_long_time_without_an_end_forgives() {
         let limits = Limits::default();
         let mut crashes = Crashes::default();
+        let mut end = |uptime| crashes.ended(1, uptime, &facts(), &limits);
         for _ in 0..1000 {
-            assert_eq!(
-                crashes.ended(Duration::from_secs(1), &facts(), &limits),
-                Verdict::GoOn
-            );
-            assert_eq!(
-                crashes.ended(Duration::from_secs(60), &facts(), &limits),
-                Verdict::GoOn
-            );
+            assert_eq!(end(Duration::from_secs(60)), Verdict::GoOn);
+            assert_eq!(end(limits.forgive_after), Verdict::GoOn);
         }
+    }
+
+    #[test]
+    fn ends_that_nobody_saw_bring_it_to_the_brink_and_not_over() {
+        let limits = Limits::default();
+        let mut crashes = Crashes::default();
+        crashes.missed(100, &facts());
+        assert_eq!(crashes.ends, 2);
+        let again = crashes.ended(0, Duration::ZERO, &facts(), &limits);
+        assert_eq!(again, Verdict::GoOn, "nothing new");
+        let end = crashes.ended(1, Duration::from_secs(60), &facts(), &limits);
+        assert_eq!(end, Verdict::GiveUp);
     }
 
     #[test]
@@ -98,7 +121,7 @@ mod tests {
         for _ in 0..100 {
             crashes.give_up(&limits);
         }
-        crashes.healthy();
+        crashes.forgive();
         assert_eq!(crashes.give_up(&limits).as_secs(), 10);
     }
 
@@ -107,7 +130,7 @@ mod tests {
         let mut facts = facts();
         facts.policy.start_burst = 0;
         let mut crashes = Crashes::default();
-        let verdict = crashes.ended(Duration::ZERO, &facts, &Limits::default());
+        let verdict = crashes.ended(1, Duration::ZERO, &facts, &Limits::default());
         assert_eq!(verdict, Verdict::GiveUp);
     }
 }

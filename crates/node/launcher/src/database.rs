@@ -14,7 +14,7 @@ use muster_telemetry::ErrorChain;
 use prost::Message;
 use rusqlite::Connection;
 
-use crate::decide::{Change, Crashes, Rejected, Row, Saved, Setback};
+use crate::decide::{Change, Crashes, Known, Rejected, Row, Saved, Setback};
 use crate::target::{EnvOverride, Target};
 
 /// The tables of the launcher.
@@ -93,6 +93,11 @@ struct RowRecord {
     given_up_for: u64,
     #[prost(message, optional, tag = "11")]
     given_up_because: Option<common::ErrorInfo>,
+    #[prost(uint32, tag = "12")]
+    ends_of_run: u32,
+    /// Milliseconds.
+    #[prost(uint64, optional, tag = "13")]
+    offline_ttl: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -159,10 +164,16 @@ fn encode_row(ident: &InstanceIdent, row: &Row) -> Vec<u8> {
         run,
         ends: row.setback.crashes.ends,
         given_up: row.setback.crashes.given_up,
-        given_up_for: wait.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
+        given_up_for: wait.map_or(0, millis),
         given_up_because: because.map(|it| fault_to_wire(Some(it))),
+        ends_of_run: row.known.ends,
+        offline_ttl: row.known.offline_ttl.map(millis),
     };
     record.encode_to_vec()
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn decode_row(record: RowRecord) -> Result<(InstanceIdent, Row), ConvertError> {
@@ -179,6 +190,10 @@ fn decode_row(record: RowRecord) -> Result<(InstanceIdent, Row), ConvertError> {
         good: target(record.good)?,
         rejected: rejected.map(|(target, fault)| Rejected { target, fault }),
         running: target(record.running)?.map(|target| (target, RunId(record.run))),
+        known: Known {
+            ends: record.ends_of_run,
+            offline_ttl: record.offline_ttl.map(Duration::from_millis),
+        },
         setback: Setback {
             crashes: Crashes {
                 ends: record.ends,

@@ -22,7 +22,7 @@ use muster_runtime::{RunEvent, RunId};
 
 pub use self::facts::Facts;
 pub use self::offline::Reach;
-pub use self::saved::{Change, Crashes, Rejected, Row, Saved, Setback};
+pub use self::saved::{Change, Crashes, Known, Rejected, Row, Saved, Setback};
 
 use self::instance::{Have, Instance};
 use self::offline::Offline;
@@ -284,19 +284,23 @@ impl Decider {
     }
 
     fn begin_fetches(&mut self, now: Now, step: &mut Step) {
+        if !self.instances.values().any(|it| it.needs_fetch(now)) {
+            return;
+        }
+        let urgency = order::urgency(&self.instances);
         let under_way = self
             .instances
             .values()
             .filter(|it| it.is_fetching())
             .count();
         let mut free = self.limits.fetches.max(1).saturating_sub(under_way);
-        let mut waiting: Vec<&mut Instance> = self
+        let mut waiting: Vec<(&InstanceIdent, &mut Instance)> = self
             .instances
-            .values_mut()
-            .filter(|instance| instance.needs_fetch(now))
+            .iter_mut()
+            .filter(|(_, instance)| instance.needs_fetch(now))
             .collect();
-        waiting.sort_by_key(|instance| std::cmp::Reverse(instance.priority()));
-        for instance in waiting {
+        waiting.sort_by_key(|(ident, _)| std::cmp::Reverse(urgency.get(*ident)));
+        for (_, instance) in waiting {
             if free == 0 {
                 instance.wait_for_fetch(now);
                 continue;
@@ -309,8 +313,18 @@ impl Decider {
     }
 
     fn begin_stops(&mut self, now: Now, step: &mut Step) {
-        for instance in self.instances.values_mut() {
+        let stopping = |it: &&Instance| matches!(it.have, Have::Stopping { .. });
+        let under_way = self.instances.values().filter(stopping).count();
+        let mut free = self.limits.stops.max(1).saturating_sub(under_way);
+        let mut all: Vec<&mut Instance> = self.instances.values_mut().collect();
+        // First those that something waits for to take their place.
+        all.sort_by_key(|it| std::cmp::Reverse(it.want.as_ref().map(|want| want.info.priority)));
+        for instance in all {
+            if free == 0 {
+                break;
+            }
             if let Some((target, grace)) = instance.begin_stop(now) {
+                free -= 1;
                 let grace = grace.unwrap_or(self.limits.stop_grace);
                 step.effects.push(Effect::Stop { target, grace });
             }

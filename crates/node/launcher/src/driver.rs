@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::SelectAll;
@@ -14,11 +14,11 @@ use muster_store::{Store, StoreError};
 use muster_telemetry::ErrorChain;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::Instant;
 
 use crate::actions::Workshop;
+use crate::clock;
 use crate::database::{self, LoadError};
-use crate::decide::{Decider, Effect, Event, Now, Reach, Saved, Step};
+use crate::decide::{Decider, Effect, Event, Reach, Saved, Step};
 use crate::limits::Limits;
 use crate::observe::{Directory, Observed, Observer};
 use crate::reports::Reports;
@@ -133,13 +133,11 @@ impl Launcher {
             false => workshop.take_over(&saved).await?,
         };
         let adopted = workshop.introduce(&saved, adopted).await;
-        let clock = Clock::start();
-        let (decider, step) = Decider::recover(limits, saved, adopted, clock.now());
+        let (decider, step) = Decider::recover(limits, saved, adopted, clock::now());
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let reports = Reports::default();
         let driver = Driver {
             decider,
-            clock,
             workshop: Arc::new(workshop),
             reports: reports.clone(),
             actions: JoinSet::new(),
@@ -196,34 +194,8 @@ fn stream(
     }))
 }
 
-/// Tokio's clock, so that tests can turn it.
-#[derive(Debug, Clone, Copy)]
-struct Clock {
-    started: Instant,
-}
-
-impl Clock {
-    fn start() -> Self {
-        Self {
-            started: Instant::now(),
-        }
-    }
-
-    fn now(self) -> Now {
-        Now {
-            steady: self.started.elapsed(),
-            wall: SystemTime::now(),
-        }
-    }
-
-    fn at(self, steady: Duration) -> Instant {
-        self.started + steady
-    }
-}
-
 struct Driver {
     decider: Decider,
-    clock: Clock,
     workshop: Arc<Workshop>,
     reports: Reports,
     actions: JoinSet<Event>,
@@ -241,10 +213,9 @@ impl Driver {
     ) {
         self.carry_out(first).await;
         loop {
-            let now = self.clock.now();
-            let deadline = self.decider.deadline(now);
-            let far = now.steady + Duration::from_secs(24 * 3600);
-            let wake = self.clock.at(deadline.unwrap_or(far));
+            let now = clock::now();
+            let due = self.decider.deadline(now);
+            let nap = clock::nap(due, now);
             let event = tokio::select! {
                 command = inbox.recv() => match command {
                     Some(Command::Decide(event)) => {
@@ -268,7 +239,12 @@ impl Driver {
                     Err(_) => continue,
                 },
                 Some(event) = events.next() => Event::Run(event),
-                () = tokio::time::sleep_until(wake) => Event::Tick,
+                () = tokio::time::sleep(nap) => {
+                    if due.is_none_or(|due| due > clock::now().steady) {
+                        continue;
+                    }
+                    Event::Tick
+                }
             };
             if matches!(event, Event::Update(_))
                 && std::mem::take(&mut self.is_new)
@@ -278,7 +254,7 @@ impl Driver {
                 tracing::error!(error = %ErrorChain(&error), "cannot remove what nobody has a record of");
                 break;
             }
-            let step = self.decider.step(event, self.clock.now());
+            let step = self.decider.step(event, clock::now());
             self.carry_out(step).await;
         }
         self.reports.close();

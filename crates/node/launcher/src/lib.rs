@@ -27,14 +27,15 @@
 //! | a run | left alone | fetch; when that is there, stop | stop |
 //! | a stop under way | wait | wait | wait |
 //!
-//! **Turns.** Higher priority starts first; among equals, an instance waits for those of items that it connects to
-//! (`dependencies`, `allowedConnections`). Only starts that are under way or ready hold others up, and a fetch only for
+//! **Turns.** Higher priority starts first; an instance waits for those of items that it connects to (`dependencies`,
+//! `allowedConnections`), which are as urgent as it is. Only starts that are under way or ready hold others up, and a fetch only for
 //! [`Limits::order_patience`]. Two instances that share storage or state are never up together while one of them is on its way
 //! out.
 //!
 //! **Failures.** The init system restarts what ends, `restartInterval` later. Ends are counted over the whole life of an
-//! instance: `startBurst` of them without a healthy period in between, whether within `startInterval` or over hours, and it is
-//! stopped and `failed`. It is tried again after 10 s, 20 s, ... at most 10 minutes; a healthy period resets all of that.
+//! instance, also while no launcher is there: `startBurst` of them, whether within `startInterval` or over hours, and it is
+//! stopped and `failed`. It is tried again after 10 s, 20 s, ... at most 10 minutes. Only [`Limits::forgive_after`] without an
+//! end resets all of that. What is found running is left alone, however often it had ended: the next end decides.
 //!
 //! **Going back.** The first time that a version has run for a healthy period it is *good*. A version that is given up before
 //! it became good, while there is another that was, is *rejected*: the good one runs again, its status carries the reason, and
@@ -55,7 +56,7 @@
 //! | task | in | out |
 //! |---|---|---|
 //! | launcher, one | commands (bounded to 32), events of the runtimes (bounded), ends of actions, deadlines | database, actions, [`Reports`] |
-//! | actions, at most [`Limits::starts`] starts, any number of stops, [`Limits::fetches`] fetches | | its end |
+//! | actions, at most [`Limits::starts`] starts, [`Limits::stops`] stops, [`Limits::fetches`] fetches | | its end |
 //!
 //! # Invariants
 //! * What a step decides is on disk before it is carried out or reported.
@@ -68,6 +69,7 @@
 //! It runs no program and opens no connection; it does not know what a container is.
 
 mod actions;
+mod clock;
 mod crashes;
 mod data;
 mod database;

@@ -7,10 +7,14 @@ use std::time::Duration;
 pub struct Limits {
     /// So many instances are started at a time.
     pub starts: usize,
+    /// So many instances are stopped at a time. Most of a stop is waiting, so this is about bursts of work.
+    pub stops: usize,
     /// So many images are fetched at a time.
     pub fetches: usize,
     /// A version that runs for so long (or for its `startInterval`, if that is longer) is good.
     pub health_period: Duration,
+    /// What has been up for so long is forgiven its earlier ends.
+    pub forgive_after: Duration,
     /// So long may a fetch hold up instances of lower priority.
     pub order_patience: Duration,
     /// Between the request to end and the end by force.
@@ -25,8 +29,10 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             starts: 8,
+            stops: 32,
             fetches: 3,
             health_period: Duration::from_secs(10),
+            forgive_after: Duration::from_secs(600),
             order_patience: Duration::from_secs(5),
             stop_grace: Duration::from_secs(10),
             first_wait: Duration::from_secs(10),

@@ -16,9 +16,13 @@ fn running(folder: &Path) -> Running {
     for entry in fs::read_dir(folder.join("running")).expect("the folder") {
         let entry = entry.expect("an entry");
         let text = fs::read_to_string(entry.path()).expect("a file");
-        let (run, version) = text.trim_end().split_once('\n').expect("two lines");
+        let mut lines = text.lines().map(str::to_owned);
+        let (run, version) = (
+            lines.next().expect("a run"),
+            lines.next().expect("a version"),
+        );
         let name = entry.file_name().into_string().expect("a name");
-        found.insert(name, (run.parse().expect("a number"), version.to_owned()));
+        found.insert(name, (run.parse().expect("a number"), version));
     }
     found
 }
@@ -99,4 +103,24 @@ fn what_runs_outlives_a_lost_database_until_a_set_arrives() {
     }
     launcher(folder, Some("1=1,3=1"), None);
     assert_eq!(versions(&running(folder)), "1=1,3=1");
+}
+
+#[test]
+fn ends_while_no_launcher_was_there_are_counted_by_the_next_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    launcher(folder, Some("1=1"), None);
+    let before = running(folder);
+    let file = folder.join("running/1");
+    let fresh = fs::read_to_string(&file).expect("its file");
+    // Meanwhile it ends twice, and runs again: nobody touches it.
+    for _ in 0..2 {
+        fs::write(&file, format!("{fresh}2\n")).expect("its file");
+        launcher(folder, None, None);
+        assert_eq!(running(folder), before);
+    }
+    // The third time is once too often.
+    fs::write(&file, format!("{fresh}3\nwaits\n")).expect("its file");
+    launcher(folder, None, None);
+    assert!(running(folder).is_empty());
 }

@@ -18,7 +18,7 @@ pub enum RunState {
     Restarting {
         /// How the last end was.
         last: Ended,
-        /// How often, in this run.
+        /// How often it has ended in this run, with this time.
         restarts: u32,
     },
     /// It has ended and stays so.

@@ -62,6 +62,8 @@ pub struct Adopted {
     pub instance: InstanceIdent,
     /// The start it comes from.
     pub run: RunId,
+    /// How often it had ended and was started again.
+    pub restarts: u32,
     /// How it is now.
     pub state: RunState,
 }

@@ -40,7 +40,7 @@ pub enum UnitState {
     Restarting {
         /// How it ended.
         last: UnitEnd,
-        /// How often that happened so far.
+        /// How often it has ended so far, with this time.
         restarts: u32,
     },
     /// It is down and stays so.
@@ -88,9 +88,10 @@ impl Observation {
     pub fn state(&self) -> Option<UnitState> {
         Some(match self.active.as_str() {
             "active" | "reloading" => UnitState::Running,
+            // Both init systems count a restart when it is made, not when it becomes due.
             "activating" if self.sub.starts_with("auto-restart") => UnitState::Restarting {
                 last: self.end(),
-                restarts: self.restarts,
+                restarts: self.restarts.saturating_add(1),
             },
             "activating" => UnitState::Starting,
             "deactivating" => UnitState::Stopping,
@@ -122,7 +123,8 @@ impl Observation {
 #[derive(Debug)]
 struct Seen {
     state: UnitState,
-    restarts: u32,
+    /// How many ends are known.
+    ends: u32,
 }
 
 /// Turns looks into news.
@@ -154,19 +156,29 @@ impl Tracker {
         };
         let mut news = Vec::new();
         let before = self.units.get(unit);
-        let told = before.map_or(0, |seen| seen.restarts);
-        let is_restart = matches!(state, UnitState::Restarting { .. });
-        if look.restarts > told && before.is_some() && !is_restart {
-            news.push(event(UnitState::Restarting {
-                last: look.end(),
-                restarts: look.restarts,
-            }));
-        }
+        let told = before.map_or(0, |seen| seen.ends);
+        let waited = before.is_some_and(|it| matches!(it.state, UnitState::Restarting { .. }));
+        let (state, ends) = match state {
+            UnitState::Restarting { last, restarts } => {
+                // While it waits, the counter may go on before the state does: that is no other end.
+                let counted = if waited { look.restarts } else { restarts };
+                let restarts = counted.max(told);
+                (UnitState::Restarting { last, restarts }, restarts)
+            }
+            state => {
+                if look.restarts > told && before.is_some() {
+                    news.push(event(UnitState::Restarting {
+                        last: look.end(),
+                        restarts: look.restarts,
+                    }));
+                }
+                (state, look.restarts.max(told))
+            }
+        };
         if before.is_none_or(|seen| seen.state != state) || !news.is_empty() {
             news.push(event(state.clone()));
         }
-        let restarts = look.restarts.max(told);
-        self.units.insert(unit.clone(), Seen { state, restarts });
+        self.units.insert(unit.clone(), Seen { state, ends });
         news
     }
 

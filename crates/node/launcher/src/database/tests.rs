@@ -52,6 +52,10 @@ async fn how_an_instance_failed_is_read_back() {
     let why = AosError::new(AosCode::Failed, "its program ended");
     let row = Row {
         goal: Some(Arc::new(info(1, 1))),
+        known: Known {
+            ends: 5,
+            offline_ttl: Some(Duration::from_secs(300)),
+        },
         setback: Setback {
             crashes: Crashes {
                 ends: 2,

@@ -46,4 +46,9 @@ impl Facts {
         let period = self.health_period.unwrap_or(limits.health_period);
         period.max(self.policy.start_interval)
     }
+
+    /// So long it must be up for its earlier ends to be forgiven.
+    pub(crate) fn forgiven_after(&self, limits: &Limits) -> Duration {
+        self.healthy_after(limits).max(limits.forgive_after)
+    }
 }

@@ -6,10 +6,10 @@ mod run;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_api::domain::{AosError, Digest, EnvVar, InstanceInfo, InstanceStatus};
+use muster_api::domain::{AosError, Digest, EnvVar, InstanceInfo, InstanceStatus, ItemId};
 use muster_runtime::{RunId, RunState};
 
-use super::saved::{Rejected, Row, Setback};
+use super::saved::{Known, Rejected, Row, Setback};
 use super::{Facts, Now, failed};
 use crate::crashes::Crashes;
 use crate::limits::Limits;
@@ -25,6 +25,7 @@ pub(super) enum Have {
     Starting {
         target: Arc<Target>,
         run: RunId,
+        facts: Facts,
         /// What its runtime already told about this run.
         told: Option<RunState>,
     },
@@ -48,6 +49,8 @@ pub(super) struct Up {
     pub(super) pulse: Pulse,
     /// When it last began to run, as far as is known.
     pub(super) since: Duration,
+    /// How many of its ends were counted.
+    pub(super) ends: u32,
     pub(super) facts: Facts,
     /// It has to be stopped for this reason.
     pub(super) given_up: Option<AosError>,
@@ -103,7 +106,7 @@ pub(super) struct Instance {
     pub(super) have: Have,
     /// What of the node only so many may have, and what there is of it has.
     pub(super) holds: Vec<String>,
-    crashes: Crashes,
+    pub(super) crashes: Crashes,
     /// Why it is being stopped, if not because it is no longer wanted.
     after_stop: Option<AosError>,
     /// Not started before.
@@ -170,9 +173,19 @@ impl Instance {
         self.want.as_ref().map_or(0, |want| want.info.priority)
     }
 
-    pub(super) fn offline_ttl(&self) -> Option<Duration> {
+    /// Items whose instances start before it, as far as that is known.
+    pub(super) fn after(&self) -> &[ItemId] {
         match &self.fetch {
-            Fetch::Done { facts, .. } => facts.offline_ttl,
+            Fetch::Done { facts, .. } if self.want.is_some() => &facts.after,
+            _ => &[],
+        }
+    }
+
+    /// How long what runs may be on its own, whatever shall replace it; or else what would run.
+    pub(super) fn offline_ttl(&self) -> Option<Duration> {
+        match (&self.have, &self.fetch) {
+            (Have::Up(up), _) => up.facts.offline_ttl,
+            (_, Fetch::Done { facts, .. }) => facts.offline_ttl,
             _ => None,
         }
     }
@@ -228,12 +241,16 @@ impl Instance {
         if let Have::Up(up) = &self.have
             && up.pulse == Pulse::Running
             && up.given_up.is_none()
-            && now.steady.saturating_sub(up.since) >= up.facts.healthy_after(limits)
         {
-            self.crashes.healthy();
-            self.fault = None;
-            if self.good.as_ref() != Some(&up.target) {
-                self.good = Some(Arc::clone(&up.target));
+            let lasts = now.steady.saturating_sub(up.since);
+            if lasts >= up.facts.forgiven_after(limits) {
+                self.crashes.forgive();
+            }
+            if lasts >= up.facts.healthy_after(limits) {
+                self.fault = None;
+                if self.good.as_ref() != Some(&up.target) {
+                    self.good = Some(Arc::clone(&up.target));
+                }
             }
         }
     }
@@ -279,6 +296,21 @@ impl Instance {
         digests.into_iter()
     }
 
+    fn known(&self) -> Known {
+        match &self.have {
+            Have::Up(up) => Known {
+                ends: up.ends,
+                offline_ttl: up.facts.offline_ttl,
+            },
+            Have::Starting { facts, .. } => Known {
+                ends: 0,
+                offline_ttl: facts.offline_ttl,
+            },
+            // It is on its way out, and nothing of this matters any more.
+            Have::Nothing | Have::Stopping { .. } | Have::Stuck { .. } => Known::default(),
+        }
+    }
+
     pub(super) fn row(&self) -> Row {
         let running = self.have.target();
         Row {
@@ -286,6 +318,7 @@ impl Instance {
             good: self.good.clone(),
             rejected: self.rejected.clone(),
             running: running.map(|(target, run)| (Arc::clone(target), run)),
+            known: self.known(),
             setback: Setback {
                 crashes: self.crashes,
                 given_up: self.given_up_for.zip(self.fault.clone()),
@@ -295,14 +328,15 @@ impl Instance {
 
     /// When something is due although nothing happens.
     pub(super) fn deadline(&self, limits: &Limits, now: Now) -> Option<Duration> {
-        let health = match &self.have {
-            Have::Up(up)
-                if up.pulse == Pulse::Running && self.good.as_ref() != Some(&up.target) =>
-            {
-                Some(up.since + up.facts.healthy_after(limits))
-            }
-            _ => None,
-        };
+        let (mut health, mut forgiven) = (None, None);
+        if let Have::Up(up) = &self.have
+            && up.pulse == Pulse::Running
+        {
+            let is_new = self.good.as_ref() != Some(&up.target);
+            health = is_new.then(|| up.since + up.facts.healthy_after(limits));
+            let has_ended = self.crashes != Crashes::default();
+            forgiven = has_ended.then(|| up.since + up.facts.forgiven_after(limits));
+        }
         let stuck = match &self.have {
             Have::Stuck { retry, .. } => Some(*retry),
             _ => None,
@@ -314,7 +348,7 @@ impl Instance {
             Fetch::Failed { retry, .. } => Some(*retry),
             _ => None,
         };
-        [health, stuck, fetch, self.not_before]
+        [health, forgiven, stuck, fetch, self.not_before]
             .into_iter()
             .flatten()
             .filter(|due| *due > now.steady)

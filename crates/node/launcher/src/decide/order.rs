@@ -11,10 +11,39 @@ use crate::limits::Limits;
 /// Somebody who is on the way up.
 struct Climber<'a> {
     ident: &'a InstanceIdent,
-    priority: u64,
     after: &'a [ItemId],
     /// Could start now, as far as it is itself concerned.
     ready: bool,
+}
+
+/// How soon everybody shall be up: by its own priority, or by that of the most urgent one who waits for it, also through others.
+pub(super) fn urgency(
+    instances: &BTreeMap<InstanceIdent, Instance>,
+) -> BTreeMap<InstanceIdent, u64> {
+    let mut of_item: BTreeMap<&ItemId, Vec<&InstanceIdent>> = BTreeMap::new();
+    for ident in instances.keys() {
+        of_item.entry(&ident.item_id).or_default().push(ident);
+    }
+    let own = instances.iter();
+    let mut urgency: BTreeMap<&InstanceIdent, u64> =
+        own.map(|(ident, it)| (ident, it.priority())).collect();
+    // Whoever has become more urgent hands that on. Urgency only grows, up to the highest priority there is: it ends.
+    let mut to_tell: Vec<&InstanceIdent> = instances.keys().collect();
+    while let Some(ident) = to_tell.pop() {
+        let Some(instance) = instances.get(ident) else {
+            continue;
+        };
+        let urgent = urgency.get(ident).copied().unwrap_or_default();
+        let needed = instance.after().iter();
+        for other in needed.filter_map(|item| of_item.get(item)).flatten() {
+            if let Some(its) = urgency.get_mut(*other).filter(|its| **its < urgent) {
+                *its = urgent;
+                to_tell.push(other);
+            }
+        }
+    }
+    let owned = urgency.into_iter();
+    owned.map(|(ident, it)| (ident.clone(), it)).collect()
 }
 
 /// The instances that may start now, in order.
@@ -27,12 +56,15 @@ pub(super) fn ready(
         .iter()
         .filter_map(|(ident, instance)| climber(ident, instance, instances, limits, now))
         .collect();
-    let Some(top) = climbers.iter().map(|climber| climber.priority).max() else {
+    if climbers.is_empty() {
         return Vec::new();
-    };
+    }
+    let urgent = urgency(instances);
+    let urgency = |climber: &Climber<'_>| urgent.get(climber.ident).copied();
+    let top = climbers.iter().map(urgency).max();
     let wave: Vec<&Climber<'_>> = climbers
         .iter()
-        .filter(|climber| climber.priority == top)
+        .filter(|climber| Some(urgency(climber)) == top)
         .collect();
     let waits = |climber: &Climber<'_>| {
         wave.iter().any(|other| {
@@ -88,14 +120,9 @@ fn climber<'a>(
             Fetch::Nothing | Fetch::Failed { .. } => return None,
         },
     };
-    let after = match &instance.fetch {
-        Fetch::Done { facts, .. } => facts.after.as_slice(),
-        _ => &[],
-    };
     Some(Climber {
         ident,
-        priority: want.info.priority,
-        after,
+        after: instance.after(),
         ready,
     })
 }

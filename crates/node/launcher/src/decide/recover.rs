@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_api::domain::InstanceIdent;
-use muster_runtime::{Adopted, RunId};
+use muster_runtime::{Adopted, RunId, RunState};
 
 use super::instance::{Have, Instance};
 use super::offline::Offline;
@@ -41,10 +41,14 @@ impl Decider {
                 instance.last = Some(Arc::new(target.info.clone()));
                 match found.remove(&ident) {
                     Some((adopted, facts)) => {
-                        let facts = facts.unwrap_or_else(Facts::unknown);
+                        // Its image may be damaged, and cannot say any more how long it may be on its own.
+                        let facts = facts.unwrap_or_else(|| Facts {
+                            offline_ttl: row.known.offline_ttl,
+                            ..Facts::unknown()
+                        });
                         instance.adopt_up(Arc::clone(target), adopted.run, facts, now);
                         if adopted.run == *run {
-                            instance.told(*run, adopted.state, &decider.limits, now);
+                            instance.catch_up(adopted, row.known.ends, &decider.limits, now);
                         } else {
                             instance.outdate(adopted.run, *run);
                         }
@@ -68,6 +72,20 @@ impl Decider {
 }
 
 impl Instance {
+    /// It went on while nobody looked.
+    fn catch_up(&mut self, found: Adopted, counted: u32, limits: &Limits, now: Now) {
+        if let Have::Up(up) = &mut self.have {
+            up.ends = counted;
+            // What waits for its next start tells of its ends itself.
+            if !matches!(found.state, RunState::Restarting { .. }) {
+                let missed = found.restarts.saturating_sub(counted);
+                self.crashes.missed(missed, &up.facts);
+                up.ends = counted.max(found.restarts);
+            }
+        }
+        self.told(found.run, found.state, limits, now);
+    }
+
     /// What runs was started under another number than the one on record: nobody knows what it is made of.
     fn outdate(&mut self, found: RunId, recorded: RunId) {
         if let Have::Up(up) = &mut self.have {

@@ -29,11 +29,22 @@ pub struct Row {
     pub rejected: Option<Rejected>,
     /// What was started and not yet stopped, under which number.
     pub running: Option<(Arc<Target>, RunId)>,
+    /// What has to be known of that, whatever becomes of its image.
+    pub known: Known,
     /// What it has failed with so far.
     pub setback: Setback,
 }
 
-/// How an instance has failed since it was last healthy.
+/// What is known of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Known {
+    /// How many of its ends were counted.
+    pub ends: u32,
+    /// Its item may run on its own for so long.
+    pub offline_ttl: Option<Duration>,
+}
+
+/// How an instance has failed since that was last forgiven.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Setback {
     /// How often.

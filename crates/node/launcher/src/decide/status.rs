@@ -1,6 +1,10 @@
 //! How an instance looks from outside.
 
-use muster_api::domain::{AosError, InstanceInfo, InstanceState, InstanceStatus};
+use std::collections::BTreeSet;
+
+use muster_api::domain::{
+    AosError, EnvVar, EnvVarName, EnvVarStatus, InstanceInfo, InstanceState, InstanceStatus,
+};
 
 use super::instance::{Fetch, Have, Instance, Pulse};
 use crate::target::Refused;
@@ -12,12 +16,13 @@ pub(super) fn of(instance: &Instance) -> InstanceStatus {
     }
     let (state, error) = state(instance);
     let shown = shown(instance);
+    let env_vars = variables(instance, error.as_ref());
     InstanceStatus {
         instance: shown.instance.clone(),
         version: shown.version.clone(),
         runtime_id: Some(shown.runtime_id.clone()),
         manifest_digest: Some(shown.manifest_digest),
-        env_vars: Vec::new(),
+        env_vars,
         state,
         error,
     }
@@ -43,6 +48,23 @@ fn shown(instance: &Instance) -> &InstanceInfo {
         .or(instance.goal.as_deref())
         .or(instance.last.as_deref())
         .expect("an instance is made with a goal or a run")
+}
+
+/// Which variables were set for it: those of what there is of it, or why those that are wanted are not.
+fn variables(instance: &Instance, fault: Option<&AosError>) -> Vec<EnvVarStatus> {
+    let have = instance.have.target().map(|(target, _)| target);
+    let (target, error) = match (have, &instance.want, fault) {
+        (Some(target), _, _) => (target, None),
+        (None, Some(target), Some(fault)) => (target, Some(fault)),
+        _ => return Vec::new(),
+    };
+    let said = target.info.env_vars.iter().chain(&target.env_override);
+    let names: BTreeSet<&EnvVarName> = said.map(EnvVar::name).collect();
+    let status = |name: &EnvVarName| EnvVarStatus {
+        name: name.clone(),
+        error: error.cloned(),
+    };
+    names.into_iter().map(status).collect()
 }
 
 fn state(instance: &Instance) -> (InstanceState, Option<AosError>) {

@@ -43,13 +43,6 @@ pub(crate) fn info(number: u64, version: u8) -> InstanceInfo {
     }
 }
 
-fn crash() -> RunState {
-    RunState::Restarting {
-        last: Ended::Exited(7),
-        restarts: 1,
-    }
-}
-
 fn refused(number: u64, version: u8) -> DesiredSet {
     let info = info(number, version);
     DesiredSet {
@@ -219,8 +212,7 @@ fn a_version_that_fails_its_first_health_period_is_gone_back_from() {
     let ident = info(1, 2).instance;
     for _ in 0..3 {
         world.pass(Duration::from_secs(1));
-        world.tell(&ident, crash());
-        world.tell(&ident, RunState::Running);
+        world.crash(&ident);
     }
     world.run_actions();
     assert_eq!(world.running_versions(), ["item1 1.0.0"]);
@@ -252,11 +244,11 @@ fn a_crash_loop_ends_however_slow_and_is_tried_again_later() {
     world.run_actions();
     let ident = info(1, 1).instance;
     for _ in 0..3 {
+        assert_eq!(world.running.len(), 1);
         world.pass(Duration::from_secs(9));
-        world.tell(&ident, crash());
-        world.tell(&ident, RunState::Running);
+        world.crash(&ident);
+        world.run_actions();
     }
-    world.run_actions();
     assert_eq!(world.last_status(&ident).state, InstanceState::Failed);
     assert!(world.running.is_empty());
     world.pass(Duration::from_secs(9));
@@ -394,4 +386,60 @@ fn a_set_that_names_an_instance_twice_does_not_make_it_restart() {
     world.event(Event::Update(vec![info(1, 1), info(1, 2)].into()));
     world.run_actions();
     assert_eq!(world.running_versions(), ["item1 1.0.0"]);
+}
+
+#[test]
+fn the_image_of_the_version_before_is_kept_until_the_new_one_is_good() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)].into()));
+    world.run_actions();
+    world.pass(Duration::from_secs(11));
+    world.event(Event::Update(vec![info(1, 2)].into()));
+    let (one, two) = (info(1, 1).manifest_digest, info(1, 2).manifest_digest);
+    let both = BTreeSet::from([one, two]);
+    assert_eq!(world.kept, both, "also before it has come");
+    world.run_actions();
+    world.pass(Duration::from_secs(9));
+    world.die();
+    world.pass(Duration::from_secs(9));
+    assert_eq!(world.kept, both, "it may have to be gone back to");
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.kept, BTreeSet::from([two]));
+    world.event(Event::Update(DesiredSet::default()));
+    assert_eq!(world.kept, BTreeSet::from([two]), "it still runs");
+    world.run_actions();
+    assert!(world.kept.is_empty());
+}
+
+#[test]
+fn a_status_names_the_variables_that_were_set_and_says_why_others_were_not() {
+    let variable = |name: &str| EnvVar::new(name.parse().unwrap(), "1".into()).unwrap();
+    let mut wanted = info(1, 1);
+    wanted.env_vars = vec![variable("COLOUR"), variable("LEVEL")];
+    let mut world = World::new();
+    world.event(Event::Overrides(vec![EnvOverride {
+        filter: InstanceFilter::new(None, None, None).unwrap(),
+        variable: variable("LEVEL"),
+        expires: None,
+    }]));
+    world.event(Event::Update(vec![wanted.clone()].into()));
+    let said = |world: &World| {
+        let status = world.last_status(&info(1, 1).instance);
+        let one = |it: muster_api::domain::EnvVarStatus| (it.name.to_string(), it.error.is_some());
+        status.env_vars.into_iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(said(&world), [], "nothing is set yet");
+    world.fail_next = true;
+    world.run_actions();
+    let names = |fails| ["COLOUR", "LEVEL"].map(|name| (name.to_owned(), fails));
+    assert_eq!(said(&world), names(true));
+    world.event(Event::Reach(Reach::Controller));
+    world.run_actions();
+    assert_eq!(said(&world), names(false));
+    // Others are ordered, and it still has these.
+    wanted.env_vars.push(variable("SIZE"));
+    world.event(Event::Update(vec![wanted].into()));
+    assert_eq!(said(&world), names(false));
+    world.run_actions();
+    assert_eq!(said(&world).len(), 3);
 }

@@ -88,7 +88,7 @@ impl Instance {
         let target = Arc::clone(target);
         match result {
             Ok(facts) => {
-                self.failed_fetches.healthy();
+                self.failed_fetches.forgive();
                 if let Have::Up(up) = &mut self.have
                     && up.target == target
                 {

@@ -22,10 +22,12 @@ impl Instance {
         self.not_before = None;
         self.given_up_for = None;
         self.last = Some(Arc::new(target.info.clone()));
-        self.holds = self.facts_of(&target).scarce;
+        let facts = self.facts_of(&target);
+        self.holds.clone_from(&facts.scarce);
         self.have = Have::Starting {
             target: Arc::clone(&target),
             run,
+            facts,
             told: None,
         };
         Some(target)
@@ -51,6 +53,7 @@ impl Instance {
         let Have::Starting {
             target,
             run: expected,
+            facts,
             told,
         } = &self.have
         else {
@@ -59,8 +62,7 @@ impl Instance {
         if *expected != run {
             return;
         }
-        let (target, told) = (Arc::clone(target), told.clone());
-        let facts = self.facts_of(&target);
+        let (target, facts, told) = (Arc::clone(target), facts.clone(), told.clone());
         self.not_yet = None;
         match result {
             Ok(()) => {
@@ -76,7 +78,7 @@ impl Instance {
             }
             Err(StartFault::Failed(fault)) => {
                 self.nothing_left();
-                match self.crashes.ended(Duration::ZERO, &facts, limits) {
+                match self.crashes.ended(1, Duration::ZERO, &facts, limits) {
                     Verdict::GoOn => {
                         self.fault = Some(fault);
                         self.not_before = Some(now.steady + facts.policy.restart_interval);
@@ -106,6 +108,7 @@ impl Instance {
             run,
             pulse: Pulse::Running,
             since: now.steady,
+            ends: 0,
             facts,
             given_up: None,
         });
@@ -133,11 +136,14 @@ impl Instance {
                         up.since = now.steady;
                     }
                 }
-                RunState::Restarting { last, .. } => {
+                RunState::Restarting { last, restarts } => {
                     let uptime = up.uptime(now);
                     up.pulse = Pulse::Restarting;
                     let fault = describe(&last);
-                    if self.crashes.ended(uptime, &up.facts, limits) == Verdict::GiveUp {
+                    // An end that is told twice is one, and those that nobody told in between are more.
+                    let ends = restarts.saturating_sub(up.ends);
+                    up.ends = up.ends.max(restarts);
+                    if self.crashes.ended(ends, uptime, &up.facts, limits) == Verdict::GiveUp {
                         up.given_up = Some(fault);
                     } else {
                         self.fault = Some(fault);

@@ -71,10 +71,7 @@ fn apply(world: &mut World, it: Happens, goal: &mut Vec<InstanceInfo>) {
             }
         }
         Happens::Crashes(number) => {
-            let ident = info(number, 1).instance;
-            let last = Ended::Signalled(11);
-            world.tell(&ident, RunState::Restarting { last, restarts: 1 });
-            world.tell(&ident, RunState::Running);
+            world.crash(&info(number, 1).instance);
         }
         Happens::EndsForGood(number) => {
             let ident = info(number, 1).instance;

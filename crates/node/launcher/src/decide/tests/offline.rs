@@ -94,3 +94,56 @@ fn where_there_is_a_cloud_time_without_it_counts_also_under_a_controller() {
     passes(&mut world, TTL);
     assert!(world.running.is_empty());
 }
+
+#[test]
+fn what_runs_has_its_time_though_something_else_is_wanted() {
+    let mut world = limited(Reach::Controller);
+    world.event(Event::Update(vec![info(1, 2)].into()));
+    assert!(matches!(world.actions.as_slice(), [Effect::Fetch(_)]));
+    // The link goes before the new version has come.
+    world.event(Event::Reach(Reach::Nobody));
+    world.pass(TTL - SECOND);
+    assert_eq!(world.running_versions(), ["item1 1.0.0"]);
+    world.pass(SECOND);
+    assert_eq!(
+        world.actions.len(),
+        2,
+        "it is stopped while the other is fetched"
+    );
+    world.finish(1);
+    assert!(world.running.is_empty());
+    world.event(Event::Reach(Reach::Controller));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item1 2.0.0"]);
+}
+
+#[test]
+fn what_was_replaced_while_it_started_has_its_time_too() {
+    let mut world = World::new();
+    world.offline_ttl = Some(TTL);
+    world.event(Event::Update(vec![info(1, 1)].into()));
+    world.finish_fetches();
+    world.event(Event::Update(vec![info(1, 2)].into()));
+    let start = |it: &Effect| matches!(it, Effect::Start { .. });
+    let start = world
+        .actions
+        .iter()
+        .position(start)
+        .expect("it is being started");
+    world.finish(start);
+    world.pass(TTL);
+    let stop = |it: &Effect| matches!(it, Effect::Stop { .. });
+    assert!(world.actions.iter().any(stop));
+}
+
+#[test]
+fn what_runs_has_its_time_though_its_image_is_damaged() {
+    let mut world = limited(Reach::Controller);
+    world.damaged = true;
+    world.die();
+    world.fail_next = true;
+    world.finish_fetches();
+    world.pass(TTL);
+    let stop = |it: &Effect| matches!(it, Effect::Stop { .. });
+    assert!(world.actions.iter().any(stop));
+}

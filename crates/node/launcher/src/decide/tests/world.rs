@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use muster_api::domain::{AosCode, AosError, InstanceIdent, InstanceState, InstanceStatus};
-use muster_runtime::{Adopted, RunEvent, RunId, RunState};
+use muster_runtime::{Adopted, Ended, RunEvent, RunId, RunState};
 
 use super::super::*;
 
@@ -33,6 +33,12 @@ pub(super) struct World {
     /// What of the node each item needs for itself.
     pub(super) scarce: BTreeMap<String, Vec<String>>,
     pub(super) offline_ttl: Option<Duration>,
+    /// Images that nobody can say anything about any more.
+    pub(super) damaged: bool,
+    /// How often each run has ended and was started again.
+    restarts: BTreeMap<RunId, u32>,
+    /// What was last said to be needed of images.
+    pub(super) kept: BTreeSet<Digest>,
     used_runs: BTreeSet<(InstanceIdent, RunId)>,
 }
 
@@ -61,6 +67,9 @@ impl World {
             after: BTreeMap::new(),
             scarce: BTreeMap::new(),
             offline_ttl: None,
+            damaged: false,
+            restarts: BTreeMap::new(),
+            kept: BTreeSet::new(),
             used_runs: BTreeSet::new(),
         }
     }
@@ -92,7 +101,7 @@ impl World {
                     .retain(|it| !matches!(it, Effect::Fetch(target) if *target.ident() == ident)),
                 Effect::Report(statuses) => self.reports.extend(statuses),
                 Effect::Settled(all) => self.settled.push(all),
-                Effect::Keep(_) => {}
+                Effect::Keep(kept) => self.kept = kept,
                 Effect::Start { ref target, run } => {
                     let fresh = self.used_runs.insert((target.ident().clone(), run));
                     assert!(fresh, "run {run:?} of {} was used before", target.ident());
@@ -107,6 +116,7 @@ impl World {
                 other => self.actions.push(other),
             }
         }
+        self.assert_kept();
         for (index, one) in self.actions.iter().enumerate() {
             let twice = self.actions[..index]
                 .iter()
@@ -116,6 +126,19 @@ impl World {
                 "two actions at a time on {:?}",
                 Self::subject(one)
             );
+        }
+    }
+
+    /// No image goes that runs, is wanted, or would be gone back to.
+    fn assert_kept(&self) {
+        let running = self.running.values().map(|(target, _)| &target.info);
+        let wanted = self.rows.values().filter_map(|row| row.goal.as_deref());
+        let good = self.rows.values().filter_map(|row| row.good.as_deref());
+        let needed = running.chain(wanted).chain(good.map(|good| &good.info));
+        for info in needed {
+            let (ident, version) = (&info.instance, &info.version);
+            let kept = self.kept.contains(&info.manifest_digest);
+            assert!(kept, "the image of {ident} {version} may be collected");
         }
     }
 
@@ -163,6 +186,23 @@ impl World {
             };
             self.event(Event::Run(event));
         }
+    }
+
+    /// Its program ends and is started again.
+    pub(super) fn crash(&mut self, ident: &InstanceIdent) {
+        if let Some(restarts) = self.crash_unseen(ident) {
+            let last = Ended::Exited(7);
+            self.tell(ident, RunState::Restarting { last, restarts });
+            self.tell(ident, RunState::Running);
+        }
+    }
+
+    /// The same, and nobody tells; how often it was.
+    pub(super) fn crash_unseen(&mut self, ident: &InstanceIdent) -> Option<u32> {
+        let (_, run) = self.running.get(ident)?;
+        let restarts = self.restarts.entry(*run).or_default();
+        *restarts += 1;
+        Some(*restarts)
     }
 
     fn facts(&self, target: &Target) -> Facts {
@@ -272,9 +312,10 @@ impl World {
             let found = Adopted {
                 instance: instance.clone(),
                 run: *run,
+                restarts: self.restarts.get(run).copied().unwrap_or_default(),
                 state: RunState::Running,
             };
-            (found, Some(self.facts(target)))
+            (found, (!self.damaged).then(|| self.facts(target)))
         });
         let saved = Saved {
             rows: self
