@@ -8,6 +8,7 @@ use muster_api::domain::{CertType, NodeType, RuntimeType};
 use muster_config::{ByteSize, Duration, Problems, Validate};
 use muster_launcher::Limits;
 use muster_layer::{Privilege, Special};
+use muster_runtime_container::WRITABLE_ROOT;
 use muster_tls::{ExpectedServer, Role, ServerName};
 use muster_unit_runner::InitSystem;
 use serde::Deserialize;
@@ -118,6 +119,8 @@ pub struct RawRuntime {
     pub first_mapped_id: Option<u32>,
     /// Folders of the host that every instance sees, read-only.
     pub host_binds: Vec<PathBuf>,
+    /// What an instance with a writable root may write to it where its item says nothing; 64 MiB if absent.
+    pub writable_root_size: Option<ByteSize>,
     /// `native` only: instances for which no network is made are in the host's instead of an empty one.
     pub host_network: bool,
     /// `native` only: rather fail than run with a part of the sandbox missing.
@@ -130,10 +133,14 @@ pub struct RawRuntime {
 pub struct RawLauncher {
     /// Starts at a time.
     pub parallel_starts: Option<u64>,
+    /// Stops at a time.
+    pub parallel_stops: Option<u64>,
     /// Downloads at a time.
     pub parallel_downloads: Option<u64>,
     /// A version that runs for so long is good.
     pub health_period: Option<Duration>,
+    /// An instance that is up for so long is forgiven its earlier ends.
+    pub forgive_after: Option<Duration>,
     /// Between asking an instance to end and ending it.
     pub stop_timeout: Option<Duration>,
 }
@@ -236,6 +243,8 @@ pub struct RuntimeConfig {
     pub first_mapped_id: Option<u32>,
     /// Folders of the host that every instance sees.
     pub host_binds: Vec<PathBuf>,
+    /// Bytes that an instance with a writable root may write to it.
+    pub writable_root: u64,
     /// Instances for which no network is made are in the host's.
     pub host_network: bool,
     /// Rather fail than run with a part of the sandbox missing.
@@ -254,6 +263,7 @@ impl RuntimeConfig {
             granted_capabilities: BTreeSet::new(),
             first_mapped_id: None,
             host_binds: Vec::new(),
+            writable_root: WRITABLE_ROOT,
             host_network: false,
             strict: false,
         }
@@ -409,10 +419,14 @@ impl RawConfig {
         };
         Limits {
             starts: count(raw.parallel_starts, defaults.starts),
+            stops: count(raw.parallel_stops, defaults.stops),
             fetches: count(raw.parallel_downloads, defaults.fetches),
             health_period: raw
                 .health_period
                 .map_or(defaults.health_period, |it| it.get()),
+            forgive_after: raw
+                .forgive_after
+                .map_or(defaults.forgive_after, |it| it.get()),
             stop_grace: raw.stop_timeout.map_or(defaults.stop_grace, |it| it.get()),
             ..defaults
         }
@@ -437,6 +451,9 @@ impl RawRuntime {
             granted_capabilities: self.granted_capabilities.into_iter().collect(),
             first_mapped_id: self.first_mapped_id,
             host_binds: self.host_binds,
+            writable_root: self
+                .writable_root_size
+                .map_or(WRITABLE_ROOT, |size| size.bytes().max(1)),
             host_network: self.host_network,
             strict: self.strict,
         })
@@ -536,14 +553,15 @@ mod tests {
             r#"{"cmServerUrl": "main:8093", "iamPublicServerUrl": "localhost:8090",
                 "iamProtectedServerUrl": "localhost:8089", "caCert": "/etc/muster/ca.pem",
                 "runtimes": [{"type": "runc", "maxInstances": 7}, {"type": "native", "strict": true, "hostNetwork": true}],
-                "launcher": {"parallelStarts": 2, "stopTimeout": "3s"}, "imagesMaxSize": "2GiB"}"#,
+                "launcher": {"parallelStarts": 2, "parallelStops": 4, "stopTimeout": "3s", "forgiveAfter": "1h"}, "imagesMaxSize": "2GiB"}"#,
         )
         .unwrap();
         assert_eq!(config.runtimes.len(), 2);
         assert_eq!(config.runtimes[0].max_instances, 7);
         assert!(config.runtimes[1].strict && config.runtimes[1].host_network);
         assert!(!config.runtimes[0].host_network);
-        assert_eq!(config.limits.starts, 2);
+        assert_eq!((config.limits.starts, config.limits.stops), (2, 4));
+        assert_eq!(config.limits.forgive_after.as_secs(), 3600);
         assert_eq!(config.limits.stop_grace.as_secs(), 3);
         assert_eq!(config.images_max_bytes, Some(2 << 30));
         assert!(matches!(config.trust, Trust::Iam(_)));

@@ -206,6 +206,7 @@ impl Maker<'_> {
             granted_capabilities: runtime.granted_capabilities.clone(),
             first_mapped_id: runtime.first_mapped_id,
             host_binds: runtime.host_binds.clone(),
+            writable_root: runtime.writable_root,
         }
     }
 

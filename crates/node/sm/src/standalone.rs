@@ -16,6 +16,7 @@
 mod desired;
 mod ids;
 mod init;
+mod resolved;
 mod source;
 
 use std::future::Future;
@@ -47,7 +48,8 @@ pub use self::source::ImageSourceError;
 
 use self::ids::Ids;
 use self::init::PrivateInit;
-use self::source::Sources;
+use self::resolved::Resolved;
+use self::source::{Found, Sources};
 use crate::images::NodeImages;
 use crate::runtimes::{self, MakeRuntimeError, Workplace};
 
@@ -129,6 +131,9 @@ pub enum StandaloneError {
     /// It cannot be noted which user ids instances have.
     #[error("cannot note the user ids of instances")]
     Ids(#[source] StoreError),
+    /// It cannot be noted which images registries have.
+    #[error("cannot note what the images of registries are")]
+    Resolved(#[source] StoreError),
     /// A name or number of our own is not one.
     #[error("cannot describe what shall run")]
     Invalid(#[source] InvalidValue),
@@ -190,7 +195,7 @@ impl Standalone {
         );
         let opened = ImageStore::open(images, store.clone()).await;
         let (images, _) = opened.map_err(StandaloneError::Images)?;
-        let (sources, installed) = install(&images, &desired, note).await?;
+        let (sources, installed) = install(&images, &store, &desired, note).await?;
         let runtimes = runtimes_of(settings)?;
         let infos: Vec<RuntimeInfo> = runtimes::announced(&runtimes);
         let known = ids::load(&store).await.map_err(StandaloneError::Ids)?;
@@ -301,17 +306,31 @@ fn open_store(settings: &Settings) -> Result<Store, StandaloneError> {
 
 async fn install(
     images: &ImageStore,
+    store: &Store,
     desired: &Desired,
     note: &mut dyn FnMut(&str),
 ) -> Result<(Sources, Vec<InstalledImage>), StandaloneError> {
+    let known = resolved::load(store).await;
+    let known = known.map_err(StandaloneError::Resolved)?;
+    let mut now = Resolved::new();
     let mut sources = Sources::default();
     let mut installed = Vec::with_capacity(desired.items.len());
     for item in &desired.items {
-        let digest = sources.add(&item.image).await;
-        let digest = digest.map_err(|source| StandaloneError::Source {
+        let found = sources.add(&item.image, &known).await;
+        let found = found.map_err(|source| StandaloneError::Source {
             item: item.id.clone(),
             source: Box::new(source),
         })?;
+        if matches!(found, Found::Earlier(_)) {
+            note(&format!(
+                "the registry of {} does not answer: taking the image that it had last",
+                item.id
+            ));
+        }
+        let digest = found.digest();
+        if let ImageFrom::Registry { reference, .. } = &item.image {
+            now.insert(reference.clone(), digest);
+        }
         let present = images.installed(digest).await.ok().flatten();
         let image = match present {
             Some(image) => image,
@@ -326,6 +345,10 @@ async fn install(
             }
         };
         installed.push(image);
+    }
+    if now != known {
+        let saved = resolved::save(store, now).await;
+        saved.map_err(StandaloneError::Resolved)?;
     }
     Ok((sources, installed))
 }

@@ -10,16 +10,25 @@ pub(super) const FIRST: u32 = 5000;
 /// As many as a controller gives out.
 const COUNT: u32 = 5000;
 
-/// Who has which id.
+/// Who has which id, and what registries last said.
 pub(super) static SCHEMA: Schema = Schema::new(
     "standalone",
-    &[Migration {
-        number: 1,
-        name: "ids of instances",
-        step: Step::Sql(
-            "CREATE TABLE standalone_ids (ident TEXT PRIMARY KEY, id INTEGER NOT NULL UNIQUE) STRICT;",
-        ),
-    }],
+    &[
+        Migration {
+            number: 1,
+            name: "ids of instances",
+            step: Step::Sql(
+                "CREATE TABLE standalone_ids (ident TEXT PRIMARY KEY, id INTEGER NOT NULL UNIQUE) STRICT;",
+            ),
+        },
+        Migration {
+            number: 2,
+            name: "images of registries",
+            step: Step::Sql(
+                "CREATE TABLE standalone_images (reference TEXT PRIMARY KEY, digest TEXT NOT NULL) STRICT;",
+            ),
+        },
+    ],
 );
 
 /// There are more instances than ids.
@@ -114,12 +123,17 @@ mod tests {
             &fixtures,
             |db| {
                 let sql = "INSERT INTO standalone_ids VALUES ('item:subject:0', 5007)";
+                db.execute(sql, [])?;
+                let sql = "INSERT INTO standalone_images VALUES ('host/web:1', 'sha256:00')";
                 db.execute(sql, []).map(drop)
             },
             |db, version| {
                 let sql = "SELECT id FROM standalone_ids WHERE ident = 'item:subject:0'";
                 let id: u32 = db.query_row(sql, [], |row| row.get(0)).expect("the row");
                 assert_eq!(id, 5007, "version {version}");
+                let sql = "SELECT count(*) FROM standalone_images WHERE digest = 'sha256:00'";
+                let images: u32 = db.query_row(sql, [], |row| row.get(0)).expect("a count");
+                assert_eq!(images, u32::from(version >= 2), "version {version}");
             },
         );
     }
