@@ -12,6 +12,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
@@ -23,6 +24,21 @@ pub const LAUNCHER: &str = r#"exec sh -c 'IFS= read -r line && eval "$line"'"#;
 
 /// The program that reads the line, for transports that start a shell themselves.
 pub const READER: &str = r#"IFS= read -r line && eval "$line""#;
+
+/// How much longer than its timeout a command can live. An executor kills it at its timeout; but its connection may be cut, or
+/// the executor itself be gone, and then the machine does it, this much later.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+/// Kills the command's group when `$left` seconds are over. It is in that group, so that the group's number belongs to nobody
+/// else, and dies with it; it ends by itself soon after the command. Its own parent ends at once: the command gets no child that
+/// it does not know.
+const WATCH: &str = r#"trap '' HUP INT QUIT TERM
+while [ "$left" -gt 0 ]; do
+  sleep 1 || exit
+  if [ -d /proc/self ]; then [ -d "/proc/$$" ] || exit; else kill -s 0 "$$" || exit; fi
+  left=$((left - 1))
+done
+kill -s KILL -- "-$$" || sudo -n kill -s KILL -- "-$$""#;
 
 /// How much a machine's own start-up files may print before the command begins.
 const MOST_NOISE: usize = 64 * 1024;
@@ -92,6 +108,10 @@ impl Script {
     /// # Errors
     /// When the command holds something that cannot be passed to any program.
     pub fn new(command: &Command) -> Result<Self, ExecutorError> {
+        Self::with_grace(command, GRACE)
+    }
+
+    fn with_grace(command: &Command, grace: Duration) -> Result<Self, ExecutorError> {
         if let Some(flaw) = command.flaw() {
             let class = FailureClass::Refused;
             return Err(ExecutorError::new(
@@ -102,7 +122,16 @@ impl Script {
             ));
         }
         let tag = new_tag();
-        let mut text = format!("tag={tag}\nset -- \"$$\" ").into_bytes();
+        let mut text = format!("tag={tag}\n");
+        if let Some(timeout) = command.timeout {
+            // Shells count as far as this at least.
+            let longest = u64::from(u32::MAX / 2);
+            let seconds = (timeout.saturating_add(grace)).as_millis().div_ceil(1000);
+            let left = u64::try_from(seconds).unwrap_or(longest).min(longest);
+            text += &format!("( ( left={left}\n{WATCH}\n) & ) </dev/null >/dev/null 2>&1\n");
+        }
+        text += "set -- \"$$\" ";
+        let mut text = text.into_bytes();
         // A folder that starts with a dash is no option, and `-` alone is not the last one.
         let folder = match &command.folder {
             Some(folder) if folder.is_absolute() => folder.clone(),

@@ -12,6 +12,8 @@ mod early;
 mod hostile;
 #[path = "executor/hostile_rsync.rs"]
 mod hostile_rsync;
+#[path = "executor/lost.rs"]
+mod lost;
 #[path = "executor/proxy.rs"]
 mod proxy;
 #[path = "executor/rsync.rs"]

@@ -97,6 +97,55 @@ fn the_command_reads_what_follows_and_ends_as_itself() {
     }
 }
 
+/// Starts a command as a transport would that leaves it alone afterwards, in a group of its own.
+fn leave(shell: &[&str], command: &Command) -> std::process::Child {
+    use std::io::Write as _;
+    use std::os::unix::process::CommandExt as _;
+    let script = Script::with_grace(command, Duration::ZERO).unwrap();
+    let mut child = std::process::Command::new(shell[0])
+        .args(&shell[1..])
+        .args(["-c", READER])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&script.line()).unwrap();
+    child
+}
+
+#[test]
+fn the_machine_itself_kills_what_nobody_else_does() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let forever = Command::shell("sleep 1000 & sleep 1000").timeout(Duration::from_millis(1));
+    let left = SHELLS.map(|shell| leave(shell, &forever));
+    for (shell, child) in SHELLS.iter().zip(left) {
+        // The output ends only when all of the group has.
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.signal(), Some(9), "{shell:?}");
+    }
+}
+
+#[test]
+fn what_watches_a_command_is_none_of_its_children_and_ends_with_it() {
+    let script = r#"wait; read -r children </proc/$$/task/$$/children; echo "$$ $children""#;
+    let short = Command::shell(script).timeout(Duration::from_secs(3600));
+    for shell in SHELLS {
+        let child = leave(shell, &short);
+        let group = rustix::process::Pid::from_child(&child);
+        let output = child.wait_with_output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let (_, begun) = printed.split_once('\n').unwrap();
+        assert_eq!(begun, format!("{group} \n"), "{shell:?}");
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while rustix::process::test_kill_process_group(group).is_ok() {
+            assert!(std::time::Instant::now() < deadline, "{shell:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_started_says_why() {
     let cases = [

@@ -95,13 +95,19 @@ impl HostKeys {
     /// Pins keys that are given as OpenSSH writes them: `ssh-ed25519 AAAA...`.
     ///
     /// # Errors
-    /// When one of them is no public key.
+    /// When one of them is no public key, or all are of RSA: what checks such signatures here would be code with known flaws,
+    /// and servers that have an RSA key have others.
     pub fn pinned<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidKey> {
         let keys = lines.into_iter().map(|line| {
             let key = PublicKey::from_openssh(line.trim());
             key.map_err(|source| InvalidKey::new("a host key", source))
         });
-        Ok(Self::Pinned(keys.collect::<Result<_, _>>()?))
+        let keys: Vec<PublicKey> = keys.collect::<Result<_, _>>()?;
+        if !keys.is_empty() && keys.iter().all(|key| key.algorithm().is_rsa()) {
+            let why = "it is an RSA key: pin the machine's ed25519 or ecdsa key instead";
+            return Err(InvalidKey::new("a host key", why));
+        }
+        Ok(Self::Pinned(keys))
     }
 
     /// Trusts whichever key is shown first.
@@ -135,13 +141,24 @@ impl SshIdentity {
     /// A private key as OpenSSH writes it, not encrypted.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is none, or is one of RSA: what would sign with it here tells too much about it by the time that takes. An agent
+    /// can.
     pub fn from_openssh(pem: &str) -> Result<Self, InvalidKey> {
+        let rsa = || {
+            let why = "it is an RSA key: add it to an agent, or use one of ed25519 or ecdsa";
+            InvalidKey::new("a private key", why)
+        };
+        if pem.contains("-----BEGIN RSA PRIVATE KEY-----") {
+            return Err(rsa());
+        }
         let key = PrivateKey::from_openssh(pem);
         let key = key.map_err(|source| InvalidKey::new("a private key", source))?;
         if key.is_encrypted() {
             let why = "it is encrypted: add it to an agent";
             return Err(InvalidKey::new("a private key", why));
+        }
+        if key.algorithm().is_rsa() {
+            return Err(rsa());
         }
         Ok(Self::Key(Arc::new(key)))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use russh::client::Msg;
 use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::link::{Hold, Pool, Purpose, Session};
 use crate::command::{Command, Exit, Size, Terminal};
@@ -22,32 +22,39 @@ const LINGER: Duration = Duration::from_secs(2);
 /// How long killing may take.
 const KILLING: Duration = Duration::from_secs(10);
 
+/// Why a command has timed out of which nothing was heard.
+const NOT_STARTED: &str = "it had not even started";
+
 /// The number that SSH gives to standard error.
 const STDERR: u32 = 1;
 
 pub(super) async fn run(pool: &Arc<Pool>, command: &Command) -> Result<Running, ExecutorError> {
     let script = Script::new(command)?;
-    let start = async {
+    let failed = failure(Operation::Run, command);
+    let open = async {
         let mut remote = Remote::open(pool, command.object()).await?;
-        let failed = failure(Operation::Run, command);
         let sent = remote.write.exec(true, LAUNCHER).await;
         sent.map_err(|source| failed(FailureClass::Interrupted, source.into()))?;
         accepted(&mut remote.read, &failed).await?;
-        let sent = remote.write.data_bytes(script.line()).await;
-        sent.map_err(|source| failed(FailureClass::Interrupted, source.into()))?;
-        let rest = remote.begun(script.heading(), &failed).await?;
-        Ok::<_, ExecutorError>((remote, rest))
+        Ok::<_, ExecutorError>(remote)
     };
-    let (remote, rest) = tokio::select! {
-        started = start => started?,
-        () = late(command.timeout) => {
-            let why = "it had not even started";
-            return Err(failure(Operation::Run, command)(FailureClass::TimedOut, why.into()));
-        }
+    let mut clock = Box::pin(late(command.timeout));
+    let remote = tokio::select! {
+        opened = open => opened?,
+        () = &mut clock => return Err(failed(FailureClass::TimedOut, NOT_STARTED.into())),
     };
     let (running, driver) = running(command.object(), command.input);
-    driver.begin_with(rest);
-    tokio::spawn(remote.drive(driver, command.timeout));
+    let (tell, told) = oneshot::channel();
+    let gone = failed(FailureClass::Interrupted, "nobody drives it".into());
+    let begin = Begin {
+        script,
+        failed,
+        clock,
+        tell,
+        timeout: command.timeout,
+    };
+    tokio::spawn(remote.run(begin, driver));
+    told.await.unwrap_or(Err(gone))?;
     Ok(running)
 }
 
@@ -80,7 +87,7 @@ pub(super) async fn attach(
     asked.map_err(|source| failed(FailureClass::Interrupted, source.into()))?;
     accepted(&mut remote.read, &failed).await?;
     let rest = match &script {
-        Some(script) => remote.begun(script.heading(), &failed).await?,
+        Some(script) => remote.begun(&mut script.heading(), &failed).await?,
         None => Bytes::new(),
     };
     let (attached, driver) = attached(object, terminal.size);
@@ -132,6 +139,17 @@ struct Remote {
     object: String,
 }
 
+/// A command that is to begin in a machine whose shell waits for it.
+struct Begin<F, C> {
+    script: Script,
+    failed: F,
+    /// Ends when the command is late.
+    clock: C,
+    /// Whoever asked for it, and may give up.
+    tell: oneshot::Sender<Result<(), ExecutorError>>,
+    timeout: Option<Duration>,
+}
+
 enum End {
     Unwanted,
     Late,
@@ -157,7 +175,7 @@ impl Remote {
     /// Waits for the answer of the script, and gives the first of the command's output.
     async fn begun(
         &mut self,
-        mut heading: Heading,
+        heading: &mut Heading,
         failed: impl Fn(FailureClass, BoxError) -> ExecutorError,
     ) -> Result<Bytes, ExecutorError> {
         loop {
@@ -189,6 +207,73 @@ impl Remote {
                 None => {}
             }
         }
+    }
+
+    /// Sends the script, tells whether the command has begun, and sees it to its end. That is a task from here on: a machine may
+    /// begin with what whoever asked for it has given up.
+    async fn run<F, C>(mut self, begin: Begin<F, C>, driver: Driver)
+    where
+        F: Fn(FailureClass, BoxError) -> ExecutorError,
+        C: Future<Output = ()>,
+    {
+        let Begin {
+            script,
+            failed,
+            clock,
+            mut tell,
+            timeout,
+        } = begin;
+        let mut heading = script.heading();
+        let begun = async {
+            let sent = self.write.data_bytes(script.line()).await;
+            sent.map_err(|source| failed(FailureClass::Interrupted, source.into()))?;
+            self.begun(&mut heading, &failed).await
+        };
+        let begun = tokio::select! {
+            begun = begun => begun,
+            () = clock => {
+                // Nobody may be waiting any more, here and below.
+                let _ = tell.send(Err(failed(FailureClass::TimedOut, NOT_STARTED.into())));
+                return self.give_up(heading, failed).await;
+            }
+            () = tell.closed() => return self.give_up(heading, failed).await,
+        };
+        match begun {
+            Ok(rest) => {
+                driver.begin_with(rest);
+                let _ = tell.send(Ok(()));
+                self.drive(driver, timeout).await;
+            }
+            Err(error) => {
+                let _ = tell.send(Err(error));
+            }
+        }
+    }
+
+    /// Kills what may have begun, or is about to.
+    async fn give_up(
+        mut self,
+        mut heading: Heading,
+        failed: impl Fn(FailureClass, BoxError) -> ExecutorError,
+    ) {
+        let kill = async {
+            // One that has not begun need not be killed: a shell without input ends.
+            if self.begun(&mut heading, failed).await.is_ok() {
+                self.kill().await?;
+            }
+            Ok::<_, ExecutorError>(())
+        };
+        let killed = tokio::time::timeout(KILLING, kill).await;
+        if !matches!(killed, Ok(Ok(()))) {
+            self.warn();
+        }
+        // The machine may be gone.
+        let _ = self.write.close().await;
+    }
+
+    fn warn(&self) {
+        tracing::warn!(command = %self.object, machine = %self.pool.object(),
+            "cannot kill a command: the machine does not answer");
     }
 
     async fn drive(mut self, driver: Driver, timeout: Option<Duration>) {
@@ -232,8 +317,7 @@ impl Remote {
         if kill {
             let killed = tokio::time::timeout(KILLING, self.kill()).await;
             if !matches!(killed, Ok(Ok(()))) {
-                tracing::warn!(command = %self.object, machine = %self.pool.object(),
-                    "cannot kill a command: the machine does not answer");
+                self.warn();
             }
         }
         // The machine may be gone, and nobody may be waiting.

@@ -1,16 +1,18 @@
 //! Connections: made, checked, shared, and made again.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use russh::client::{self, AuthResult, Handle, Msg};
 use russh::keys::agent::AgentIdentity;
 use russh::keys::agent::client::AgentClient;
-use russh::keys::{Algorithm, PrivateKeyWithHashAlg, PublicKey};
-use russh::{Channel, Preferred, cipher};
+use russh::keys::{Algorithm, HashAlg, PrivateKeyWithHashAlg, PublicKey};
+use russh::{AgentAuthError, Channel, Preferred, cipher};
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
@@ -53,6 +55,16 @@ struct HostKeyChanged {
 struct NotLetIn {
     user: String,
     tried: usize,
+    #[source]
+    trouble: Option<AgentTrouble>,
+}
+
+/// An agent that did not help.
+#[derive(Debug, thiserror::Error)]
+#[error("the agent at {} was of no help", .socket.display())]
+struct AgentTrouble {
+    socket: PathBuf,
+    source: AgentAuthError,
 }
 
 /// Checks the host key.
@@ -118,14 +130,17 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 pub(crate) struct Pool {
     access: SshAccess,
-    connections: Mutex<Vec<Arc<Connection>>>,
+    connections: StdMutex<Vec<Arc<Connection>>>,
+    /// Held while a connection is made, one for each purpose: one at a time, so that those who wait may share it.
+    making: [Mutex<()>; 3],
 }
 
 impl Pool {
     pub(crate) fn new(access: SshAccess) -> Self {
         Self {
             access,
-            connections: Mutex::default(),
+            connections: StdMutex::default(),
+            making: Default::default(),
         }
     }
 
@@ -195,28 +210,84 @@ impl Pool {
         ExecutorError::new(Operation::Connect, self.object(), class, source)
     }
 
+    /// A connection with room. One that is made holds up nobody who finds room in another meanwhile.
     async fn connection(
         &self,
         purpose: Purpose,
     ) -> Result<(Arc<Connection>, OwnedSemaphorePermit), ExecutorError> {
-        let mut connections = self.connections.lock().await;
+        if let Some(found) = self.with_room(purpose) {
+            return Ok(found);
+        }
+        let make = async {
+            let _turn = self.making[purpose as usize].lock().await;
+            match self.with_room(purpose) {
+                Some(found) => Ok(found),
+                None => self.make(purpose).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            found = self.room(purpose) => Ok(found),
+            made = make => made,
+        }
+    }
+
+    fn connections(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Connection>>> {
+        let mut connections = self
+            .connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         connections.retain(|it| !it.handle.is_closed());
-        for connection in connections.iter().filter(|it| it.purpose == purpose) {
-            if let Ok(permit) = Arc::clone(&connection.sessions).try_acquire_owned() {
-                return Ok((Arc::clone(connection), permit));
+        connections
+    }
+
+    /// A connection that has room now.
+    fn with_room(&self, purpose: Purpose) -> Option<(Arc<Connection>, OwnedSemaphorePermit)> {
+        let connections = self.connections();
+        let mut fitting = connections.iter().filter(|it| it.purpose == purpose);
+        fitting.find_map(|it| {
+            let permit = Arc::clone(&it.sessions).try_acquire_owned().ok()?;
+            Some((Arc::clone(it), permit))
+        })
+    }
+
+    /// The first of those that are there now to have room again; none ever, if they are lost.
+    async fn room(&self, purpose: Purpose) -> (Arc<Connection>, OwnedSemaphorePermit) {
+        let mut waiting: FuturesUnordered<_> = {
+            let connections = self.connections();
+            let fitting = connections.iter().filter(|it| it.purpose == purpose);
+            let wait = |it: &Arc<Connection>| {
+                let connection = Arc::clone(it);
+                async move {
+                    let permit = Arc::clone(&connection.sessions).acquire_owned().await;
+                    Some((connection, permit.ok()?))
+                }
+            };
+            fitting.map(wait).collect()
+        };
+        while let Some(found) = waiting.next().await {
+            if let Some(found) = found.filter(|(it, _)| !it.handle.is_closed()) {
+                return found;
             }
         }
+        std::future::pending().await
+    }
+
+    async fn make(
+        &self,
+        purpose: Purpose,
+    ) -> Result<(Arc<Connection>, OwnedSemaphorePermit), ExecutorError> {
         let refused = |why: &'static str| {
             let class = FailureClass::Refused;
             ExecutorError::new(Operation::Connect, self.object(), class, why)
         };
-        if connections.len() >= CONNECTIONS {
+        if self.connections().len() >= CONNECTIONS {
             return Err(refused("too much runs there at the same time"));
         }
         let connection = Arc::new(connect(&self.access, purpose).await?);
         let permit = Arc::clone(&connection.sessions).try_acquire_owned();
         let permit = permit.map_err(|_| refused("a new connection has no room"))?;
-        connections.push(Arc::clone(&connection));
+        self.connections().push(Arc::clone(&connection));
         Ok((connection, permit))
     }
 }
@@ -224,7 +295,12 @@ impl Pool {
 fn config(access: &SshAccess) -> client::Config {
     // A machine may have keys of several kinds: it is asked for one that is pinned.
     let key = match &access.host_keys {
-        HostKeys::Pinned(keys) => keys.iter().map(PublicKey::algorithm).collect(),
+        HostKeys::Pinned(keys) => {
+            let kinds = keys.iter().map(PublicKey::algorithm);
+            kinds
+                .filter(|it| !matches!(it, Algorithm::Rsa { .. }))
+                .collect()
+        }
         HostKeys::TrustFirst(known) => match known.key() {
             Some(key) => vec![key.algorithm()],
             None => Preferred::DEFAULT.key.to_vec(),
@@ -340,7 +416,7 @@ async fn log_in(handle: &mut Handle<Checker>, access: &SshAccess) -> Result<(), 
         let object = access.endpoint.to_string();
         ExecutorError::new(Operation::Connect, object, class, source)
     };
-    let mut tried = 0;
+    let (mut tried, mut trouble) = (0, None);
     for identity in &access.identities {
         match identity {
             SshIdentity::Key(key) => {
@@ -353,31 +429,66 @@ async fn log_in(handle: &mut Handle<Checker>, access: &SshAccess) -> Result<(), 
                 }
             }
             SshIdentity::Agent(socket) => {
-                let agent = AgentClient::connect_uds(socket).await;
-                let mut agent =
-                    agent.map_err(|source| failed(FailureClass::Refused, source.into()))?;
-                let known = agent.request_identities().await;
-                let known = known.map_err(|source| failed(FailureClass::Refused, source.into()))?;
-                for identity in known.into_iter().take(AGENT_KEYS) {
-                    let AgentIdentity::PublicKey { key, .. } = identity else {
-                        continue;
-                    };
-                    tried += 1;
-                    let answer = handle
-                        .authenticate_publickey_with(&access.user, key, None, &mut agent)
-                        .await;
-                    let answer =
-                        answer.map_err(|source| failed(FailureClass::Refused, source.into()))?;
-                    if matches!(answer, AuthResult::Success) {
-                        return Ok(());
+                match ask_agent(handle, &access.user, socket, &mut tried).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => {}
+                    Err(AgentAuthError::Send(source)) => {
+                        return Err(failed(FailureClass::Unreachable, source.into()));
+                    }
+                    // An agent that is away, or does not want to, says nothing about other identities.
+                    Err(source) => {
+                        let socket = socket.clone();
+                        trouble = Some(AgentTrouble { socket, source });
                     }
                 }
             }
         }
     }
     let user = access.user.clone();
-    Err(failed(
-        FailureClass::Refused,
-        NotLetIn { user, tried }.into(),
-    ))
+    let not_let_in = NotLetIn {
+        user,
+        tried,
+        trouble,
+    };
+    Err(failed(FailureClass::Refused, not_let_in.into()))
+}
+
+/// Whether a key of an agent lets us in.
+async fn ask_agent(
+    handle: &mut Handle<Checker>,
+    user: &str,
+    socket: &Path,
+    tried: &mut usize,
+) -> Result<bool, AgentAuthError> {
+    let mut agent = AgentClient::connect_uds(socket).await?;
+    let known = agent.request_identities().await?;
+    let mut trouble = None;
+    for identity in known.into_iter().take(AGENT_KEYS) {
+        let AgentIdentity::PublicKey { key, .. } = identity else {
+            continue;
+        };
+        *tried += 1;
+        let hash = rsa_hash(handle, &key).await;
+        match handle
+            .authenticate_publickey_with(user, key, hash, &mut agent)
+            .await
+        {
+            Ok(AuthResult::Success) => return Ok(true),
+            Ok(AuthResult::Failure { .. }) => {}
+            Err(error @ AgentAuthError::Send(_)) => return Err(error),
+            // It may let another be used: each use may be asked for.
+            Err(error) => trouble = Some(error),
+        }
+    }
+    trouble.map_or(Ok(false), Err)
+}
+
+/// With which hash an RSA key signs. Without one it would be SHA-1, which servers have not taken for years; those that do not
+/// say what they take know SHA-2 for longer.
+async fn rsa_hash(handle: &Handle<Checker>, key: &PublicKey) -> Option<HashAlg> {
+    if !key.algorithm().is_rsa() {
+        return None;
+    }
+    let said = handle.best_supported_rsa_hash().await.ok().flatten();
+    said.unwrap_or(Some(HashAlg::Sha512))
 }

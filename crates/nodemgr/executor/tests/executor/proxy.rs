@@ -1,7 +1,7 @@
 //! A connection that can be cut: between a client and a server, for tests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,6 +16,10 @@ pub(crate) struct Proxy {
     /// After how many more it cuts again, and how often.
     again: Arc<(AtomicU64, AtomicU64)>,
     cuts: Arc<AtomicU64>,
+    /// Whether nothing passes any more, and nothing is cut either.
+    silent: Arc<AtomicBool>,
+    /// Whether connections to come are accepted, and that is all.
+    ignoring: Arc<AtomicBool>,
 }
 
 impl Proxy {
@@ -27,12 +31,18 @@ impl Proxy {
             cut_at: Arc::new(AtomicU64::new(u64::MAX)),
             again: Arc::default(),
             cuts: Arc::default(),
+            silent: Arc::default(),
+            ignoring: Arc::default(),
         };
         let this = proxy.clone();
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 let this = this.clone();
+                let ignored = this.ignoring.load(Ordering::SeqCst);
                 tokio::spawn(async move {
+                    if ignored {
+                        std::future::pending::<()>().await;
+                    }
                     let far = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
                     this.carry(near, far).await;
                 });
@@ -45,6 +55,16 @@ impl Proxy {
     pub(crate) fn cut_after(&self, bytes: u64) {
         let passed = self.passed.load(Ordering::SeqCst);
         self.cut_at.store(passed + bytes, Ordering::SeqCst);
+    }
+
+    /// Lets nothing pass from now on, also over connections to come, and leaves all of them open.
+    pub(crate) fn fall_silent(&self) {
+        self.silent.store(true, Ordering::SeqCst);
+    }
+
+    /// Accepts connections from now on, and carries none of them.
+    pub(crate) fn ignore_more(&self) {
+        self.ignoring.store(true, Ordering::SeqCst);
     }
 
     /// Cuts the connection so many times, each time after so many more bytes.
@@ -88,6 +108,9 @@ impl Proxy {
     ) {
         let mut buffer = vec![0; 32 * 1024];
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            if self.silent.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
             let passed = self.passed.fetch_add(length as u64, Ordering::SeqCst);
             if passed >= self.cut_at.load(Ordering::SeqCst) {
                 self.cut_at.store(self.next_cut(passed), Ordering::SeqCst);

@@ -22,9 +22,10 @@ pub(crate) struct Server {
     pub(crate) port: u16,
 }
 
-fn keygen(path: &Path) {
+/// Makes a key of some kind, without a password.
+pub(crate) fn keygen(kind: &str, path: &Path) {
     let made = Command::new("ssh-keygen")
-        .args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"])
+        .args(["-q", "-t", kind, "-N", "", "-C", "test", "-f"])
         .arg(path)
         .status();
     assert!(made.unwrap().success());
@@ -39,8 +40,9 @@ impl Server {
     pub(crate) fn start_with(sftp: &str) -> Self {
         let folder = scratch();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        keygen(&folder.path().join("host"));
-        keygen(&folder.path().join("client"));
+        keygen("ed25519", &folder.path().join("host"));
+        keygen("rsa", &folder.path().join("host-rsa"));
+        keygen("ed25519", &folder.path().join("client"));
         fs::copy(
             folder.path().join("client.pub"),
             folder.path().join("authorized"),
@@ -93,7 +95,7 @@ impl Server {
         let at = folder.display();
         writeln!(
             file,
-            "ListenAddress 127.0.0.1:{port}\nHostKey {at}/host\nAuthorizedKeysFile {at}/authorized\n\
+            "ListenAddress 127.0.0.1:{port}\nHostKey {at}/host\nHostKey {at}/host-rsa\nAuthorizedKeysFile {at}/authorized\n\
              PidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\n\
              PermitRootLogin prohibit-password\nLogLevel ERROR\nMaxStartups 100\n\
              SetEnv PATH={}:/usr/local/bin:/usr/bin:/bin SHLVL=1\nSubsystem sftp {sftp}",

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use muster_executor::{Command, Executor as _, Exit, FailureClass, Transfer};
 use muster_telemetry::ErrorChain;
 
 use crate::proxy::Proxy;
-use crate::server::{PATIENCE, Server};
+use crate::server::{PATIENCE, Server, keygen};
 
 /// Whether a server can let anybody in here; says why not.
 pub(crate) fn can_log_in() -> bool {
@@ -118,12 +119,8 @@ impl Drop for Agent {
     }
 }
 
-#[tokio::test]
-async fn an_agent_lets_its_keys_be_used() {
-    if !can_log_in() {
-        return;
-    }
-    let server = Server::start();
+/// An agent without keys, and where it listens.
+fn agent(server: &Server) -> (Agent, PathBuf) {
     let socket = server.path("agent");
     let agent = Process::new("ssh-agent")
         .args(["-D", "-a"])
@@ -131,14 +128,34 @@ async fn an_agent_lets_its_keys_be_used() {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn();
-    let _agent = Agent(agent.unwrap());
+    let agent = Agent(agent.unwrap());
     let deadline = Instant::now() + PATIENCE;
     while std::os::unix::net::UnixStream::connect(&socket).is_err() {
         assert!(Instant::now() < deadline, "the agent does not listen");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        std::thread::sleep(Duration::from_millis(10));
     }
-    let key = server.path("client");
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    (agent, socket)
+}
+
+/// Gives an agent a key.
+fn add(socket: &Path, key: &Path) {
+    fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
+    let added = Process::new("ssh-add")
+        .arg("-q")
+        .arg(key)
+        .env("SSH_AUTH_SOCK", socket)
+        .stderr(Stdio::null())
+        .status();
+    assert!(added.unwrap().success());
+}
+
+#[tokio::test]
+async fn an_agent_lets_its_keys_be_used() {
+    if !can_log_in() {
+        return;
+    }
+    let server = Server::start();
+    let (_agent, socket) = agent(&server);
     let access = SshAccess {
         identities: vec![SshIdentity::Agent(socket.clone())],
         ..server.access()
@@ -149,13 +166,91 @@ async fn an_agent_lets_its_keys_be_used() {
         FailureClass::Refused,
         "the agent has no key yet"
     );
-    let added = Process::new("ssh-add")
-        .arg("-q")
-        .arg(&key)
-        .env("SSH_AUTH_SOCK", &socket)
-        .stderr(Stdio::null())
+    add(&socket, &server.path("client"));
+    SshExecutor::new(access).probe().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_agent_that_is_away_leaves_the_other_identities() {
+    if !can_log_in() {
+        return;
+    }
+    let server = Server::start();
+    let away = SshIdentity::Agent(server.path("nobody-here"));
+    let access = SshAccess {
+        identities: vec![away.clone(), server.identity()],
+        ..server.access()
+    };
+    SshExecutor::new(access.clone()).probe().await.unwrap();
+    // Without others, it is said what was wrong with it.
+    let identities = vec![away];
+    let only = SshAccess {
+        identities,
+        ..access
+    };
+    let error = SshExecutor::new(only).probe().await.unwrap_err();
+    assert_eq!(error.class, FailureClass::Refused);
+    let text = ErrorChain(&error).to_string();
+    assert!(text.contains("nobody-here was of no help"), "{text}");
+}
+
+#[tokio::test]
+async fn an_agent_signs_with_an_rsa_key_as_servers_want_it() {
+    if !can_log_in() {
+        return;
+    }
+    let server = Server::start();
+    let (_agent, socket) = agent(&server);
+    let key = server.path("rsa");
+    keygen("rsa", &key);
+    add(&socket, &key);
+    // The server takes no SHA-1, as they do since 2021, and does not know the other key any more.
+    fs::copy(server.path("rsa.pub"), server.path("authorized")).unwrap();
+    let access = SshAccess {
+        identities: vec![SshIdentity::Agent(socket)],
+        ..server.access()
+    };
+    SshExecutor::new(access).probe().await.unwrap();
+}
+
+/// What works with RSA in this program is what somebody else signs; the rest is refused where it is read.
+#[tokio::test]
+async fn rsa_keys_of_our_own_and_of_machines_are_refused_with_what_to_do() {
+    if !can_log_in() {
+        return;
+    }
+    let server = Server::start();
+    let key = server.path("rsa");
+    keygen("rsa", &key);
+    let old = server.path("rsa-old");
+    let converted = Process::new("sh")
+        .args([
+            "-c",
+            r#"cp "$0" "$1" && ssh-keygen -q -p -N '' -m PEM -f "$1""#,
+        ])
+        .args([&key, &old])
+        .stdout(Stdio::null())
         .status();
-    assert!(added.unwrap().success());
+    assert!(converted.unwrap().success());
+    for key in [key, old] {
+        let pem = fs::read_to_string(&key).unwrap();
+        let error = SshIdentity::from_openssh(&pem).unwrap_err();
+        let text = ErrorChain(&error).to_string();
+        assert!(text.contains("RSA key: add it to an agent"), "{text}");
+    }
+    let rsa = fs::read_to_string(server.path("host-rsa.pub")).unwrap();
+    let error = HostKeys::pinned([rsa.as_str()]).unwrap_err();
+    let text = ErrorChain(&error).to_string();
+    assert!(
+        text.contains("RSA key: pin the machine's ed25519"),
+        "{text}"
+    );
+    // Beside another one, as `ssh-keyscan` prints them, it does no harm.
+    let both = HostKeys::pinned([rsa.as_str(), server.host_key().as_str()]).unwrap();
+    let access = SshAccess {
+        host_keys: both,
+        ..server.access()
+    };
     SshExecutor::new(access).probe().await.unwrap();
 }
 

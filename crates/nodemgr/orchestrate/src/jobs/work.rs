@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use muster_executor::{
-    Chunk, Command, Executor, ExecutorError, Exit, FailureClass, Report, Transfer as Copy,
+    Chunk, Command, Direction, Executor, ExecutorError, Exit, FailureClass, Report,
+    Transfer as Copy,
 };
 
 use super::{JobContext, trouble, trouble_text};
@@ -205,12 +206,13 @@ impl Doing<'_> {
 
     async fn note_copy(&self, copy: &Copy, report: &Report) {
         let Report { files, bytes, .. } = report;
-        let text = format!(
-            "{:?} {} {}: {files} files, {bytes} bytes",
-            copy.direction,
-            copy.local.display(),
-            copy.remote.display()
-        );
+        let (local, remote) = (copy.local.display(), copy.remote.display());
+        let ends = match copy.direction {
+            Direction::Up => format!("{local} here to {remote} there"),
+            Direction::Down => format!("{remote} there to {local} here"),
+        };
+        let plural = if *files == 1 { "" } else { "s" };
+        let text = format!("copied {ends}: {files} file{plural}, {bytes} bytes");
         self.context.log.note(text).await;
     }
 }
