@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use muster_config::nearest;
-use muster_template::Value;
+use muster_mapping::refusal;
+use muster_template::{ProviderId, Value};
 
 /// The fields, typed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,18 +30,6 @@ pub(crate) struct Extra {
     pub(crate) hibernation: bool,
 }
 
-const NAMES: [&str; 10] = [
-    "instance_type",
-    "subnet",
-    "security_groups",
-    "iam_profile",
-    "key_name",
-    "zone",
-    "tenancy",
-    "volume_type",
-    "encrypted",
-    "hibernation",
-];
 /// Values of a list, at most.
 const MOST: usize = 32;
 /// A value, at most, in bytes.
@@ -58,7 +46,7 @@ pub struct ExtraProblem {
 }
 
 impl Extra {
-    /// Reads what is known. Other fields are other providers' and are left alone, unless they look like a slip of the pen.
+    /// Reads all fields; one that is not known is an error.
     pub(crate) fn read(fields: &BTreeMap<String, Value>) -> Result<Self, ExtraProblem> {
         let mut extra = Self::default();
         for (field, value) in fields {
@@ -83,11 +71,7 @@ impl Extra {
             "volume_type" => self.volume_type = Some(text(value)?),
             "encrypted" => self.encrypted = Some(truth(value)?),
             "hibernation" => self.hibernation = truth(value)?,
-            other => {
-                if let Some(near) = nearest(other, &NAMES) {
-                    return Err(format!("is not known; did you mean `{near}`?"));
-                }
-            }
+            other => return Err(format!("is wrong: {}", refusal(ProviderId::Aws, other))),
         }
         Ok(())
     }
@@ -122,6 +106,8 @@ fn truth(value: &Value) -> Result<bool, String> {
 
 #[cfg(test)]
 mod tests {
+    use muster_mapping::own_fields;
+
     use super::*;
 
     fn read(json: &str) -> Result<Extra, ExtraProblem> {
@@ -129,15 +115,27 @@ mod tests {
     }
 
     #[test]
-    fn one_and_several_are_read_and_other_providers_fields_left_alone() {
+    fn one_and_several_are_read() {
         let extra = read(
-            r#"{ "instance_type": ["m6i.large", "m5.large"], "security_groups": "sg-1", "hibernation": true, "gpus": 3 }"#,
+            r#"{ "instance_type": ["m6i.large", "m5.large"], "security_groups": "sg-1", "hibernation": true }"#,
         )
         .unwrap();
         assert_eq!(extra.kinds, ["m6i.large", "m5.large"]);
         assert_eq!(extra.security_groups, ["sg-1"]);
         assert!(extra.hibernation);
         assert_eq!(extra.encrypted, None);
+    }
+
+    /// What this file reads is what templates are told that can be said.
+    #[test]
+    fn every_field_that_is_promised_is_known() {
+        for field in own_fields(ProviderId::Aws) {
+            let value = match *field {
+                "encrypted" | "hibernation" => "true",
+                _ => r#""x""#,
+            };
+            read(&format!(r#"{{ "{field}": {value} }}"#)).expect(field);
+        }
     }
 
     #[test]
@@ -147,6 +145,7 @@ mod tests {
                 r#"{ "instance_typ": "m6i.large" }"#,
                 "did you mean `instance_type`",
             ),
+            (r#"{ "gpus": 3 }"#, "aws does not know this field"),
             (r#"{ "instance_type": [] }"#, "empty list"),
             (r#"{ "subnet": 3 }"#, "is an integer, not text"),
             (r#"{ "hibernation": "yes" }"#, "not a truth value"),

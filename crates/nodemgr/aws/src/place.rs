@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use muster_lifecycle::{Reason, State};
+use muster_lifecycle::{Reason, State, VerbSet};
 use muster_provider::{Capabilities, Capability, Described, Mark, Means, ResourceId, Transport};
 
 use crate::ec2::Instance;
+use crate::rules::offered;
 use crate::settings::{AddressChoice, Region};
 use crate::wanted::USER_TAG;
 
@@ -72,6 +73,7 @@ pub(crate) fn describe(
     instance: &Instance,
     region: &Region,
     choice: AddressChoice,
+    of_all: VerbSet,
 ) -> Option<Described> {
     let mark = Mark::from_labels(&instance.tags)?;
     let public = match choice {
@@ -98,6 +100,7 @@ pub(crate) fn describe(
         state: instance.state,
         reason: reason(instance),
         spot: instance.spot,
+        verbs: offered(instance, of_all),
         address,
         access: if reached { ssh() } else { Capabilities::new() },
         details,
@@ -149,23 +152,26 @@ mod tests {
     fn what_is_told_follows_from_tags_state_and_addresses() {
         let region: Region = "eu-central-1".parse().unwrap();
         let plain = instance(State::Running, &MARK);
-        let told = describe(&plain, &region, AddressChoice::Public).unwrap();
+        let told = describe(&plain, &region, AddressChoice::Public, VerbSet::ALL).unwrap();
         assert_eq!(told.address, plain.public_address);
         assert!(told.access.is_empty(), "nobody gave it keys");
         assert_eq!(told.reason, Some(Reason::Interrupted));
-        let told = describe(&plain, &region, AddressChoice::Private).unwrap();
+        let told = describe(&plain, &region, AddressChoice::Private, VerbSet::ALL).unwrap();
         assert_eq!(told.address, plain.private_address);
 
         let mut seeded = plain.clone();
         seeded.tags.insert(USER_TAG.to_owned(), "dev".to_owned());
-        let told = describe(&seeded, &region, AddressChoice::Public).unwrap();
+        let told = describe(&seeded, &region, AddressChoice::Public, VerbSet::ALL).unwrap();
         assert_eq!(told.access, ssh());
         assert_eq!(told.details["user"], "dev");
         seeded.state = State::Pending;
-        let told = describe(&seeded, &region, AddressChoice::Public).unwrap();
+        let told = describe(&seeded, &region, AddressChoice::Public, VerbSet::ALL).unwrap();
         assert!(told.access.is_empty(), "it does not run yet");
 
         let foreign = instance(State::Running, &MARK[..2]);
-        assert_eq!(describe(&foreign, &region, AddressChoice::Public), None);
+        assert_eq!(
+            describe(&foreign, &region, AddressChoice::Public, VerbSet::ALL),
+            None
+        );
     }
 }

@@ -202,6 +202,8 @@ impl Inside {
                 state: State::Pending,
                 reason: None,
                 spot: false,
+                // What sort of machine it is will be seen.
+                verbs: self.profile.verbs,
                 address: None,
                 access: Default::default(),
                 details: Default::default(),
@@ -211,7 +213,7 @@ impl Inside {
     }
 
     fn told(&self, instance: &crate::ec2::Instance, region: &Region) -> Option<Described> {
-        describe(instance, region, self.settings.address)
+        describe(instance, region, self.settings.address, self.profile.verbs)
     }
 
     async fn list(&self, manager: &ManagerId) -> Result<Vec<Described>, Failure> {

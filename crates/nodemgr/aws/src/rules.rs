@@ -28,21 +28,43 @@ impl VerbProblem {
     pub(crate) const fn class(self) -> FailureClass {
         match self {
             Self::Rules(RefusedVerb::Unsupported { .. }) => FailureClass::Unsupported,
-            Self::Rules(RefusedVerb::Illegal { .. }) | Self::Spot(_) | Self::NotMadeForIt => {
-                FailureClass::Refused
-            }
+            Self::Rules(RefusedVerb::Illegal { .. } | RefusedVerb::NotThisOne { .. })
+            | Self::Spot(_)
+            | Self::NotMadeForIt => FailureClass::Refused,
         }
     }
 }
 
+/// What can be asked of an instance, of what is offered at all.
+pub(crate) fn offered(instance: &Instance, of_all: VerbSet) -> VerbSet {
+    let without = |set: VerbSet, verbs: &[Verb]| verbs.iter().fold(set, |set, &it| set.without(it));
+    match instance {
+        Instance { spot: true, .. } => without(
+            of_all,
+            &[
+                Verb::Start,
+                Verb::Stop,
+                Verb::ForceStop,
+                Verb::Hibernate,
+                Verb::Resume,
+            ],
+        ),
+        Instance {
+            can_hibernate: false,
+            ..
+        } => without(of_all, &[Verb::Hibernate, Verb::Resume]),
+        _ => of_all,
+    }
+}
+
 /// What to do about a verb.
-pub(crate) fn plan(instance: &Instance, verb: Verb, offered: VerbSet) -> Result<Step, VerbProblem> {
-    let step = decide(instance.state, verb, offered)?;
+pub(crate) fn plan(instance: &Instance, verb: Verb, of_all: VerbSet) -> Result<Step, VerbProblem> {
+    let step = decide(instance.state, verb, of_all)?;
     match step {
-        Step::Act(Verb::Stop | Verb::ForceStop | Verb::Hibernate) if instance.spot => {
-            Err(VerbProblem::Spot(verb))
-        }
-        Step::Act(Verb::Hibernate) if !instance.can_hibernate => Err(VerbProblem::NotMadeForIt),
+        Step::Act(act) if !offered(instance, of_all).has(act) => match instance.spot {
+            true => Err(VerbProblem::Spot(verb)),
+            false => Err(VerbProblem::NotMadeForIt),
+        },
         step => Ok(step),
     }
 }
@@ -80,9 +102,11 @@ mod tests {
             for (spot, can_hibernate) in sorts {
                 let machine = instance(state, spot, can_hibernate);
                 let step = plan(&machine, verb, VerbSet::ALL);
+                let claimed = offered(&machine, VerbSet::ALL);
                 let Ok(Step::Act(act)) = step else {
                     continue;
                 };
+                assert!(claimed.has(act), "what is done is claimed: {state} {verb}");
                 let stops = matches!(act, Verb::Stop | Verb::ForceStop | Verb::Hibernate);
                 assert!(!(spot && stops), "{state} {verb}");
                 assert!(act != Verb::Hibernate || can_hibernate, "{state} {verb}");

@@ -5,22 +5,12 @@ mod rights;
 use std::collections::BTreeMap;
 
 use muster_config::{nearest, printable};
-use muster_template::Value;
+use muster_mapping::refusal;
+use muster_template::{ProviderId, Value};
 
 pub(crate) use self::rights::Rights;
 use self::rights::RightsFields;
 
-/// The keys that are understood.
-const KEYS: &[&str] = &[
-    APPARMOR,
-    CAPABILITIES,
-    COMMAND,
-    DROP_CAPABILITIES,
-    INIT,
-    MOUNTS,
-    PRIVILEGED,
-    SECCOMP,
-];
 const APPARMOR: &str = "apparmor";
 const CAPABILITIES: &str = "capabilities";
 const COMMAND: &str = "command";
@@ -113,15 +103,7 @@ impl Options {
                 MOUNTS => options.mounts = mounts(value).map_err(wrong)?,
                 PRIVILEGED => rights.privileged = truth(value).map_err(wrong)?,
                 SECCOMP => rights.seccomp = Some(rights::profile(value).map_err(wrong)?),
-                _ => {
-                    let near = nearest(key, KEYS);
-                    let near =
-                        near.map_or_else(String::new, |it| format!("; did you mean `{it}`?"));
-                    let known = KEYS.join(", ");
-                    return Err(wrong(format!(
-                        "Docker does not know this field (it knows {known}){near}"
-                    )));
-                }
+                _ => return Err(wrong(refusal(ProviderId::Docker, key))),
             }
         }
         let together = rights.together();

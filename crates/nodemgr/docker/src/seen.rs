@@ -7,7 +7,7 @@ use bollard::models::{
     ContainerInspectResponse, ContainerStateStatusEnum as Status, ContainerSummary,
     ContainerSummaryStateEnum as SummaryStatus, EndpointSettings,
 };
-use muster_lifecycle::{Halt, State};
+use muster_lifecycle::{Halt, State, VerbSet};
 use muster_provider::{Capabilities, Described, Mark, ResourceId};
 
 use crate::creation::{EXACT_LABEL, IMAGE_LABEL, LOCAL_LABEL, NOTE_LABEL, container_name};
@@ -99,6 +99,8 @@ impl Seen {
             state: self.state(),
             reason: None,
             spot: false,
+            // A container can whatever its engine can.
+            verbs: VerbSet::ALL,
             address: self.addresses.values().next().copied(),
             access: access.clone(),
             details,

@@ -99,7 +99,10 @@ impl Trouble {
             Self::State(muster_lifecycle::RefusedVerb::Unsupported { .. }) => {
                 FailureClass::Unsupported
             }
-            Self::State(muster_lifecycle::RefusedVerb::Illegal { .. }) => FailureClass::Refused,
+            Self::State(
+                muster_lifecycle::RefusedVerb::Illegal { .. }
+                | muster_lifecycle::RefusedVerb::NotThisOne { .. },
+            ) => FailureClass::Refused,
             Self::Image(error) => error.class(),
             Self::Libvirt(CallError::Refused(failure)) => match failure.kind {
                 FailureKind::NoDomain => FailureClass::NotFound,

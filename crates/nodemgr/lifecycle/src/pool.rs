@@ -30,7 +30,11 @@ pub struct Member<I> {
     pub task: Option<Verb>,
     /// It has work, or was given to somebody.
     pub taken: bool,
-    /// What its provider can do.
+    /// Whether it answers, as far as anybody has tried.
+    pub reachable: bool,
+    /// It was started a short while ago and did not come to run: it is not tried again yet.
+    pub rests: bool,
+    /// What can be asked of it.
     pub supported: VerbSet,
 }
 
@@ -40,12 +44,12 @@ impl<I> Member<I> {
         let comes = matches!(self.task, Some(Verb::Start | Verb::Resume));
         let runs = matches!(self.state, State::Pending | State::Running);
         let leaves = self.task.is_some() && !comes && self.task != Some(Verb::Reboot);
-        !self.taken && (comes || runs && !leaves)
+        !self.taken && self.reachable && (comes || runs && !leaves)
     }
 
     /// Could become ready; lower is sooner.
     fn effort(&self) -> Option<u8> {
-        if self.taken || self.task.is_some() {
+        if self.taken || self.rests || self.task.is_some() {
             return None;
         }
         match self.state {

@@ -35,6 +35,25 @@ pub enum RefusedVerb {
         /// What was asked, or what it amounts to.
         verb: Verb,
     },
+    /// The provider can do it with others.
+    #[error(
+        "this machine was made so that its provider cannot {verb} it: `muster machine show` says what can be asked of it"
+    )]
+    NotThisOne {
+        /// What was asked, or what it amounts to.
+        verb: Verb,
+    },
+}
+
+impl RefusedVerb {
+    /// As it is for a machine of which less can be asked than of others of its provider.
+    #[must_use]
+    pub const fn of_machine(self, provider: VerbSet) -> Self {
+        match self {
+            Self::Unsupported { verb } if provider.has(verb) => Self::NotThisOne { verb },
+            refused => refused,
+        }
+    }
 }
 
 /// What to do about a verb in a state, for a provider that can do these.

@@ -22,7 +22,7 @@ pub enum WhenIdle {
     /// It is switched off.
     #[default]
     Stop,
-    /// Its memory is kept; where the provider cannot do that, it is switched off.
+    /// Its memory is kept; where that cannot be done with it, it is switched off.
     Hibernate,
     /// It is destroyed: nothing of it is worth keeping.
     Terminate,
@@ -88,7 +88,7 @@ pub struct Facts {
     pub kept_warm: bool,
     /// It is a node of a Unit, whose work nobody here sees: only its lifetime ends it.
     pub is_node: bool,
-    /// What its provider can do.
+    /// What can be asked of it.
     pub supported: VerbSet,
 }
 
@@ -134,11 +134,22 @@ pub fn due(timers: &Timers, facts: &Facts, now: Moment) -> Due {
 /// At its moment, unless there is work.
 fn when(at: Moment, verb: Option<Verb>, reason: Reason, facts: &Facts, now: Moment) -> Due {
     match verb {
-        None => Due::Never,
-        Some(_) if at > now => Due::At(at),
-        Some(_) if facts.work.is_busy(now) => Due::Held,
+        _ if at > now => Due::At(at),
+        _ if facts.work.is_busy(now) => Due::Held,
         Some(verb) => Due::Now(verb, reason),
+        None => Due::Never,
     }
+}
+
+/// Whether a machine has been idle for as long as its timer allows, and none of what the timer may do can be done with it: it
+/// stays, and its owner should know.
+#[must_use]
+pub fn stays(timers: &Timers, facts: &Facts, now: Moment) -> bool {
+    let runs = facts.state == State::Running;
+    let Some((at, None)) = end_of_idling(timers, facts).filter(|_| runs) else {
+        return false;
+    };
+    at <= now && !facts.work.is_busy(now)
 }
 
 fn first_supported(facts: &Facts, verbs: &[Verb]) -> Option<Verb> {
@@ -161,12 +172,18 @@ fn lifetime(timers: &Timers, facts: &Facts, now: Moment) -> Due {
 }
 
 fn idle(timers: &Timers, facts: &Facts, now: Moment) -> Due {
-    let Some(longest) = timers.idle else {
-        return Due::Never;
-    };
+    match end_of_idling(timers, facts) {
+        Some((at, verb)) => when(at, verb, Reason::Idle, facts, now),
+        None => Due::Never,
+    }
+}
+
+/// When a machine has been idle for too long, and what can be done with it then, if anything can.
+fn end_of_idling(timers: &Timers, facts: &Facts) -> Option<(Moment, Option<Verb>)> {
+    let longest = timers.idle?;
     // Work inside a machine that does not answer cannot be seen; it comes back, or its lifetime ends.
     if facts.kept_warm || facts.is_node || !facts.reachable {
-        return Due::Never;
+        return None;
     }
     let verbs: &[Verb] = match timers.when_idle {
         WhenIdle::Stop => &[Verb::Stop],
@@ -174,8 +191,7 @@ fn idle(timers: &Timers, facts: &Facts, now: Moment) -> Due {
         WhenIdle::Terminate => &[Verb::Terminate],
     };
     let since = facts.work.idle_since().max(facts.since);
-    let verb = first_supported(facts, verbs);
-    when(since.after(longest), verb, Reason::Idle, facts, now)
+    Some((since.after(longest), first_supported(facts, verbs)))
 }
 
 fn stopped(timers: &Timers, facts: &Facts, now: Moment) -> Due {

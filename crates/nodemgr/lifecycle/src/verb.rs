@@ -74,8 +74,9 @@ impl FromStr for Verb {
     }
 }
 
-/// The verbs that a provider can do.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+/// The verbs that a provider can do, or that can be asked of one machine.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Verb>", into = "Vec<Verb>")]
 pub struct VerbSet(u8);
 
 impl VerbSet {
@@ -103,6 +104,24 @@ impl VerbSet {
         Self(self.0 & !(1 << verb as u8))
     }
 
+    /// Those that are also in another set.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Whether they are all there are.
+    #[must_use]
+    pub const fn is_all(&self) -> bool {
+        self.0 == Self::ALL.0
+    }
+
+    /// All of them: for what says nothing about them.
+    #[must_use]
+    pub const fn all() -> Self {
+        Self::ALL
+    }
+
     /// Whether a verb is among them.
     #[must_use]
     pub const fn has(self, verb: Verb) -> bool {
@@ -112,6 +131,18 @@ impl VerbSet {
     /// Each of them.
     pub fn iter(self) -> impl Iterator<Item = Verb> {
         Verb::ALL.into_iter().filter(move |&verb| self.has(verb))
+    }
+}
+
+impl From<Vec<Verb>> for VerbSet {
+    fn from(verbs: Vec<Verb>) -> Self {
+        Self::of(&verbs)
+    }
+}
+
+impl From<VerbSet> for Vec<Verb> {
+    fn from(set: VerbSet) -> Self {
+        set.iter().collect()
     }
 }
 
@@ -135,6 +166,11 @@ mod tests {
         assert!(!set.without(Verb::Start).has(Verb::Start));
         assert_eq!(VerbSet::ALL.iter().count(), Verb::ALL.len());
         assert_eq!(VerbSet::NONE.iter().next(), None);
+        assert_eq!(set.and(VerbSet::ALL.without(Verb::Start)).iter().count(), 1);
+        assert!(VerbSet::ALL.is_all() && !set.is_all());
+        let text = serde_json::to_string(&set).unwrap();
+        assert_eq!(text, r#"["start","terminate"]"#);
+        assert_eq!(serde_json::from_str::<VerbSet>(&text).unwrap(), set);
     }
 
     #[test]

@@ -18,12 +18,12 @@ mod pools;
 mod quota;
 #[cfg(test)]
 mod tests;
+mod time;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use muster_lifecycle::timers::{Due, Facts, due};
-use muster_lifecycle::{Ended, Moment, Patience, Reason, Seen, State, Step, Verb, VerbSet};
+use muster_lifecycle::{Ended, Moment, Reason, RefusedVerb, Seen, State, Step, Verb, VerbSet};
 use muster_provider::{ClientToken, Described, MachineId, ManagerId, Order, Owned, ProviderId};
 
 use crate::activity::Load;
@@ -33,6 +33,7 @@ pub(crate) use crate::book::listing::Standing;
 pub use crate::book::pools::Pool;
 pub(crate) use crate::book::pools::PoolChange;
 use crate::book::pools::PoolState;
+use crate::book::time::Rest;
 use crate::error::{AskError, OrderError};
 use crate::event::{Happened, MachineEvent};
 use crate::record::{MachineOrder, Phase, Record};
@@ -82,6 +83,7 @@ struct Entry {
     touched: u64,
     reachable: bool,
     kept_warm: bool,
+    rest: Rest,
 }
 
 impl Entry {
@@ -96,6 +98,7 @@ impl Entry {
             touched: 0,
             reachable: true,
             kept_warm: false,
+            rest: Rest::default(),
         }
     }
 
@@ -323,14 +326,13 @@ impl Book {
             return Err(AskError::Unknown(id.clone()));
         };
         let source = self.sources.get(&entry.record.order.provider);
-        let verbs = source.map_or(VerbSet::NONE, |source| source.verbs);
-        let refused = |source| AskError::Refused {
+        let of_provider = source.map_or(VerbSet::NONE, |source| source.verbs);
+        let refused = |source: RefusedVerb| AskError::Refused {
             machine: id.clone(),
-            source,
+            source: source.of_machine(of_provider),
         };
         let Phase::Made(made) = &entry.record.phase else {
-            let state = entry.record.state();
-            let step = muster_lifecycle::decide(state, verb, verbs).map_err(refused)?;
+            let step = entry.record.decide(verb, of_provider).map_err(refused)?;
             if step == Step::Act(Verb::Terminate) {
                 self.cancel(id, reason, None, now);
                 self.settle_machine(id, now);
@@ -338,6 +340,7 @@ impl Book {
             return Ok(step);
         };
         let mut life = made.life;
+        let verbs = of_provider.and(made.verbs);
         let step = life.begin(verb, verbs, reason, now).map_err(refused)?;
         let Step::Act(act) = step else {
             return Ok(step);
@@ -350,6 +353,9 @@ impl Book {
         });
         if let Some(entry) = self.entries.get_mut(id) {
             entry.failures = 0;
+            if reason == Reason::Asked {
+                entry.rest = Rest::default();
+            }
             // An answer that is still to come belongs to what was asked before.
             if entry.doing != Doing::Calling {
                 entry.doing = Doing::Nothing;
@@ -473,6 +479,7 @@ impl Book {
         };
         let mut next = made.clone();
         next.address = described.address;
+        next.verbs = described.verbs;
         next.access.clone_from(&described.access);
         next.details.clone_from(&described.details);
         let task = made.life.task().copied();
@@ -488,9 +495,18 @@ impl Book {
             let to = described.state;
             if from != to {
                 self.tell(id, Happened::Moved { from, to }, now);
+                if let Some(entry) = self.entries.get_mut(id)
+                    && to == State::Running
+                {
+                    // Nobody has tried to reach it since it runs again.
+                    entry.reachable = true;
+                }
             }
             match ended {
-                Some(Ended::Reached(verb)) => self.tell(id, Happened::Done { verb }, now),
+                Some(Ended::Reached(verb)) => {
+                    self.wake_up(id);
+                    self.tell(id, Happened::Done { verb }, now);
+                }
                 Some(Ended::Otherwise(verb)) => self.tell(id, Happened::NotDone { verb }, now),
                 None => {}
             }
@@ -580,63 +596,5 @@ impl Book {
             Some(_) => None,
             None => self.watch_time(id, now),
         }
-    }
-
-    /// What time does to a machine that exists and of which nothing has to be asked now.
-    fn watch_time(&mut self, id: &MachineId, now: Moment) -> Option<Moment> {
-        let entry = self.entries.get(id)?;
-        let record = Arc::clone(&entry.record);
-        let made = record.made()?;
-        let verbs = self.sources.get(&record.order.provider)?.verbs;
-        if let Some(task) = made.life.task() {
-            let (grace, settle) = (self.settings.stop_grace, self.settings.settle);
-            return match made.life.patience(grace, settle, verbs, now)? {
-                Patience::Until(at) => Some(at),
-                Patience::Force => {
-                    let reason = task.reason;
-                    self.ask_by_time(id, Verb::ForceStop, reason, now)
-                }
-                Patience::GiveUp => {
-                    self.free(id);
-                    let why = "it was started, and is stopped all the same".to_owned();
-                    self.give_up(id, task.verb, why, now);
-                    self.watch_time(id, now)
-                }
-            };
-        }
-        let facts = Facts {
-            state: made.life.state(),
-            since: made.life.since(),
-            made: made.at,
-            work: entry.load.work(),
-            reachable: entry.reachable,
-            kept_warm: entry.kept_warm,
-            is_node: record.unit.is_some(),
-            supported: verbs,
-        };
-        match due(&record.order.timers, &facts, now) {
-            Due::Never => None,
-            Due::At(at) => Some(at),
-            Due::Held => {
-                self.held.insert(id.clone());
-                // A heartbeat runs out without a word.
-                let until = facts.work.heartbeat_until.filter(|&until| until > now);
-                Some(until.unwrap_or_else(|| now.after(self.settings.sweep)))
-            }
-            Due::Now(verb, reason) => self.ask_by_time(id, verb, reason, now),
-        }
-    }
-
-    fn ask_by_time(
-        &mut self,
-        id: &MachineId,
-        verb: Verb,
-        reason: Reason,
-        now: Moment,
-    ) -> Option<Moment> {
-        // Timers ask only for what is allowed; should that fail, it is asked again at the next sweep.
-        let _ = self.ask(id, verb, reason, now);
-        let called = self.entries.get(id).map(|entry| entry.doing) == Some(Doing::Calling);
-        (!called).then(|| now.after(self.settings.sweep))
     }
 }

@@ -63,6 +63,8 @@ pub enum Happened {
         /// What.
         verb: Verb,
     },
+    /// It has been idle for as long as its timer allows, and can be put away in none of the ways that the timer knows.
+    Stays,
     /// Its provider failed.
     Failed {
         /// At what.

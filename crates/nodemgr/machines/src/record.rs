@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use muster_lifecycle::timers::Timers;
-use muster_lifecycle::{Lifecycle, Moment, Reason, State};
+use muster_lifecycle::{
+    Lifecycle, Moment, Reason, RefusedVerb, State, Step, Verb, VerbSet, decide,
+};
 use muster_provider::{
     Capability, ClientToken, Described, MachineId, MachineSpec, ManagerId, Mark, Order, Owned,
     ProviderId, Purchase, ResourceId,
@@ -102,6 +104,9 @@ pub struct Made {
     /// Whether the provider may take it back.
     #[serde(default)]
     pub spot: bool,
+    /// What can be asked of it, of what its provider can do at all.
+    #[serde(default = "VerbSet::all", skip_serializing_if = "VerbSet::is_all")]
+    pub verbs: VerbSet,
     /// Where it is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
@@ -123,6 +128,7 @@ impl Made {
             at: now,
             life: Lifecycle::new(described.state, now),
             spot: described.spot,
+            verbs: described.verbs,
             address: described.address,
             access: described.access,
             details: described.details,
@@ -150,6 +156,22 @@ impl Record {
             Phase::Made(made) => Some(made),
             _ => None,
         }
+    }
+
+    /// What can be asked of it, by a provider that can do these.
+    #[must_use]
+    pub fn verbs(&self, of_provider: VerbSet) -> VerbSet {
+        self.made()
+            .map_or(of_provider, |made| of_provider.and(made.verbs))
+    }
+
+    /// What a verb would come to, by a provider that can do these.
+    ///
+    /// # Errors
+    /// When it would be refused.
+    pub fn decide(&self, verb: Verb, of_provider: VerbSet) -> Result<Step, RefusedVerb> {
+        let decided = decide(self.state(), verb, self.verbs(of_provider));
+        decided.map_err(|refused| refused.of_machine(of_provider))
     }
 
     /// Why it is gone, or is to go, if it is.

@@ -26,6 +26,9 @@ pub struct Settings {
     pub retry: Duration,
     /// The longest such wait.
     pub retry_longest: Duration,
+    /// The longest time that timers and pools leave a machine alone with which nothing could be done. They begin with
+    /// [`sweep`](Self::sweep), doubled with each time.
+    pub rest_longest: Duration,
     /// How long a call may take. Its answer counts as lost then. One that stops a machine may take as long as that is granted,
     /// and a little more: some providers answer only when it is done.
     pub call: Duration,
@@ -55,6 +58,7 @@ impl Default for Settings {
             attempts: 5,
             retry: Duration::from_secs(1),
             retry_longest: Duration::from_secs(60),
+            rest_longest: Duration::from_secs(60 * 60),
             call: Duration::from_secs(300),
             carry_on: Duration::from_secs(15 * 60),
             settle: Duration::from_secs(30),
@@ -70,10 +74,12 @@ impl Default for Settings {
 impl Settings {
     /// The wait after so many failures in a row.
     pub(crate) fn wait_after(&self, failures: u32) -> Duration {
-        let doubled = 1 << failures.saturating_sub(1).min(16);
-        self.retry
-            .saturating_mul(doubled)
-            .min(self.retry_longest.max(self.retry))
+        doubled(self.retry, failures, self.retry_longest)
+    }
+
+    /// How long a machine is left alone after so many times in a row that nothing could be done with it.
+    pub(crate) fn rest_after(&self, times: u32) -> Duration {
+        doubled(self.sweep, times, self.rest_longest)
     }
 
     /// How long a call may take.
@@ -85,6 +91,12 @@ impl Settings {
             _ => self.call,
         }
     }
+}
+
+/// The first wait, doubled with each time after the first, up to the longest.
+fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+    let by = 1 << times.saturating_sub(1).min(16);
+    first.saturating_mul(by).min(longest.max(first))
 }
 
 #[cfg(test)]

@@ -52,6 +52,7 @@
 mod explain;
 mod lock;
 mod mapping;
+mod own;
 mod pattern;
 mod resolve;
 mod spec;
@@ -62,6 +63,7 @@ pub use lock::{
     Stale, pin_for,
 };
 pub use mapping::{Condition, Mapping, Mappings};
+pub use own::{own_fields, refusal};
 pub use pattern::{MatchType, Pattern};
 pub use resolve::{Assignment, Considered, Outcome, Provenance, Request, Resolved, resolve};
 pub use spec::{AmiLookup, FieldProblem, ImageType, MachineSpec, SpecError};

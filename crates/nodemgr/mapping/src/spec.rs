@@ -75,7 +75,7 @@ pub struct MachineSpec {
     /// What the lock file shall say once the image is found: nothing where it says so already, or there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pin_for: Option<PinFor>,
-    /// All other fields, for whichever provider knows them.
+    /// The fields that this provider alone knows.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Value>,
 }
@@ -151,10 +151,11 @@ pub struct SpecError {
 }
 
 impl MachineSpec {
-    /// Types the fields that have a meaning, and keeps the others in [`extra`](Self::extra).
+    /// Types the fields that have a meaning, and keeps what the provider alone knows in [`extra`](Self::extra).
     ///
     /// # Errors
-    /// Every field whose value is not of its type, with who set it.
+    /// Every field whose value is not of its type, that no provider knows, or that was set for this one and is unknown to it, with
+    /// who set it.
     pub fn from_resolved(resolved: &Resolved) -> Result<Self, SpecError> {
         read::read(resolved)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use muster_lifecycle::timers::{Timers, WhenIdle};
-use muster_lifecycle::{Moment, Step, Verb, VerbSet, decide};
+use muster_lifecycle::{Moment, Step, Verb, VerbSet};
 use muster_machine_api::time::{self, NegativeDuration};
 use muster_machine_api::v1;
 use muster_machines::{Happened, Machine, MachineEvent, Orphan, Record};
@@ -29,22 +29,22 @@ fn moment(at: Moment) -> prost_types::Timestamp {
 }
 
 /// A machine, with what can be asked of it now.
-pub(crate) fn machine(machine: &Machine, supported: VerbSet) -> v1::Machine {
+pub(crate) fn machine(machine: &Machine, of_provider: VerbSet) -> v1::Machine {
     let record = machine.record();
     let work = machine.work();
     v1::Machine {
         sessions: work.sessions,
         commands: work.commands,
         busy_until: work.heartbeat_until.map(moment),
-        ..recorded(record, supported)
+        ..recorded(record, of_provider)
     }
 }
 
-fn recorded(record: &Record, supported: VerbSet) -> v1::Machine {
+fn recorded(record: &Record, of_provider: VerbSet) -> v1::Machine {
     let made = record.made();
     let spec = &record.order.spec;
     let state = record.state();
-    let can = |verb: &Verb| matches!(decide(state, *verb, supported), Ok(Step::Act(_)));
+    let can = |verb: &Verb| matches!(record.decide(*verb, of_provider), Ok(Step::Act(_)));
     let since = made.map_or(record.ordered, |made| made.life.since());
     v1::Machine {
         id: record.id.to_string(),
@@ -278,6 +278,10 @@ fn told(event: &MachineEvent) -> (&'static str, String, bool) {
         }
         Happened::Done { verb } => ("done", format!("{verb} is done"), false),
         Happened::NotDone { verb } => ("not-done", format!("{verb} was not done"), true),
+        Happened::Stays => {
+            let text = "it has been idle for too long, and can neither be stopped nor hibernated";
+            ("stays", text.to_owned(), true)
+        }
         Happened::Failed {
             operation,
             text,

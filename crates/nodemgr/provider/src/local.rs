@@ -62,6 +62,7 @@ impl LocalProvider {
             state: State::Running,
             reason: None,
             spot: false,
+            verbs: self.profile.verbs,
             address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             access: self.profile.access.clone(),
             details: self.details.clone(),

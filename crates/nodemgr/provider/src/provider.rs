@@ -30,7 +30,7 @@ pub enum Isolation {
 pub struct Profile {
     /// Its name.
     pub id: ProviderId,
-    /// What can be asked of its machines.
+    /// What can be asked of its machines, at best. What can be asked of one machine, its description says.
     pub verbs: VerbSet,
     /// How its machines can be used, at best. What one machine offers, its description says.
     pub access: Capabilities,
@@ -87,6 +87,9 @@ pub struct Described {
     /// Whether it may be taken back.
     #[serde(default)]
     pub spot: bool,
+    /// What can be asked of it, of what its provider can do at all.
+    #[serde(default = "VerbSet::all", skip_serializing_if = "VerbSet::is_all")]
+    pub verbs: VerbSet,
     /// Where it is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
@@ -129,6 +132,6 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// Asks something of a machine, and answers where that brought it. What brings it where it is already does nothing.
     /// [`Verb::Terminate`] is the same as [`destroy`](Self::destroy).
     ///
-    /// Fails as unsupported, refused (an illegal state, another mark) or not found.
+    /// Fails as unsupported, refused (an illegal state, another mark, nothing for this machine) or not found.
     fn act<'a>(&'a self, machine: &'a Owned, verb: Verb) -> Answer<'a, State>;
 }

@@ -32,6 +32,11 @@ pub trait Rig: fmt::Debug + Send + Sync {
     /// A small machine that it can make.
     fn spec(&self) -> MachineSpec;
 
+    /// One of which as little can be asked as of any, where machines differ in that.
+    fn plain_spec(&self) -> MachineSpec {
+        self.spec()
+    }
+
     /// The keys that its machines are given, where they need some.
     fn ssh(&self) -> Option<SshSeed> {
         None
@@ -56,6 +61,8 @@ enum Needs {
     Verbs(&'static [Verb]),
     /// A verb that it does not have.
     Lacks(Verb),
+    /// Machines that it may take back.
+    Spot,
 }
 
 impl Needs {
@@ -73,6 +80,8 @@ impl Needs {
                 let has = profile.verbs.has(verb);
                 has.then(|| format!("it can {verb} machines"))
             }
+            Self::Spot if profile.spot => None,
+            Self::Spot => Some("it has no spot machines".to_owned()),
         }
     }
 }

@@ -88,6 +88,18 @@ async fn the_simulated_cloud_keeps_every_promise() {
 }
 
 #[tokio::test]
+async fn a_machine_that_can_do_less_than_others_says_so() {
+    let settings = SimSettings {
+        made_with: VerbSet::ALL.without(Verb::Hibernate).without(Verb::Resume),
+        spot_verbs: VerbSet::ALL.without(Verb::ForceStop),
+        ..slow()
+    };
+    let report = run(&SimRig(SimCloud::new(settings))).await;
+    let asked = |name: &&str| name.ends_with(" alone");
+    assert_eq!(report.passed().filter(asked).count(), 2, "\n{report}");
+}
+
+#[tokio::test]
 async fn a_simulated_cloud_that_can_do_little_says_so() {
     let settings = SimSettings {
         verbs: VerbSet::of(&[Verb::Terminate]),

@@ -11,7 +11,6 @@ use crate::ec2::{
     CreateFleet, CreateLaunchTemplate, DeleteLaunchTemplate, DescribeInstances,
     DescribeLaunchTemplates, Ec2Fault, Filter, FleetAnswer, Instance, Meaning,
 };
-use crate::place::describe;
 use crate::settings::Region;
 use crate::wanted::{Attempt, Wanted};
 
@@ -123,7 +122,7 @@ impl Inside {
     ) -> Result<Described, Failure> {
         let settle = self.settings.settle;
         self.launches.made(&instance.id, &order.mark, settle);
-        let told = describe(instance, region, self.settings.address);
+        let told = self.told(instance, region);
         match told {
             Some(told) if told.mark != order.mark => {
                 let other = NotMade::OtherMark(instance.id.clone());

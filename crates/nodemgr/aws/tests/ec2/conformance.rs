@@ -32,6 +32,10 @@ impl Rig for FakeRig {
         }
     }
 
+    fn plain_spec(&self) -> MachineSpec {
+        spec(r#"{ "instance_type": "t3.micro" }"#)
+    }
+
     fn ssh(&self) -> Option<SshSeed> {
         Some(seed())
     }
@@ -72,7 +76,9 @@ async fn the_fake_shows_that_every_promise_is_kept() {
         skipped.iter().all(|name| name.contains("not offered")),
         "{skipped:?}"
     );
-    assert!(report.passed().count() >= 33, "{report}");
+    assert!(report.passed().count() >= 35, "{report}");
+    let alone = report.passed().filter(|name| name.ends_with(" alone"));
+    assert_eq!(alone.count(), 2, "{report}");
     let left = rig.fake.machines();
     assert!(
         left.iter().all(|machine| machine.tags.len() == 1),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use muster_lifecycle::{Reason, State};
+use muster_lifecycle::{Reason, State, VerbSet};
 use muster_provider::{Described, ManagerId, Mark, ResourceId};
 use uuid::Uuid;
 
@@ -152,6 +152,8 @@ impl View {
             state: self.state(),
             reason: self.reason(),
             spot: false,
+            // A domain can whatever its hypervisor can.
+            verbs: VerbSet::ALL,
             address: self.address(ssh_port),
             access: if keyed { access() } else { Default::default() },
             details,

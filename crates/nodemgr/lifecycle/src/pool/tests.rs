@@ -8,6 +8,8 @@ fn member(id: u32, state: State) -> Member<u32> {
         state,
         task: None,
         taken: false,
+        reachable: true,
+        rests: false,
         supported: VerbSet::ALL,
     }
 }
@@ -64,15 +66,29 @@ fn a_machine_that_cannot_be_started_is_not() {
     assert_eq!((plan.start.len(), plan.make), (0, 1));
 }
 
+#[test]
+fn a_machine_that_did_not_start_or_does_not_answer_is_replaced() {
+    let mut broken = member(1, State::Stopped(Halt::Off));
+    broken.rests = true;
+    let mut silent = member(2, State::Running);
+    silent.reachable = false;
+    let members = [broken, silent];
+    let plan = plan(size(1, None), &members);
+    assert!(plan.keep.is_empty() && plan.start.is_empty());
+    assert_eq!((plan.make, plan.short), (1, 0));
+}
+
 prop_compose! {
     fn any_member()(
         state in prop::sample::select(&State::ALL[..]),
         task in prop::option::of(prop::sample::select(&Verb::ALL[..])),
         taken: bool,
+        reachable: bool,
+        rests: bool,
         can: bool,
     ) -> Member<u32> {
         let supported = if can { VerbSet::ALL } else { VerbSet::NONE };
-        Member { id: 0, state, task, taken, supported }
+        Member { id: 0, state, task, taken, reachable, rests, supported }
     }
 }
 
@@ -107,6 +123,12 @@ proptest! {
         }
         for id in plan.keep.iter().chain(&plan.start) {
             prop_assert!(!members[*id as usize].taken);
+        }
+        for id in &plan.start {
+            prop_assert!(!members[*id as usize].rests);
+        }
+        for id in &plan.keep {
+            prop_assert!(members[*id as usize].reachable);
         }
     }
 }

@@ -84,6 +84,39 @@ fn hibernation_falls_back_to_a_stop_where_it_is_not_offered() {
 }
 
 #[test]
+fn an_idle_machine_that_cannot_be_put_away_stays_and_is_known_to() {
+    let mut facts = facts(State::Running);
+    facts.supported = VerbSet::ALL.without(Verb::Stop).without(Verb::Hibernate);
+    for when_idle in [WhenIdle::Stop, WhenIdle::Hibernate] {
+        let timers = Timers {
+            when_idle,
+            ..idle_timer()
+        };
+        assert_eq!(due(&timers, &facts, second(120)), Due::At(second(160)));
+        assert!(!stays(&timers, &facts, second(159)));
+        assert_eq!(due(&timers, &facts, second(160)), Due::Never);
+        assert!(stays(&timers, &facts, second(160)));
+        let mut busy = facts;
+        busy.work.sessions = 1;
+        assert_eq!(due(&timers, &busy, second(160)), Due::Held);
+        assert!(!stays(&timers, &busy, second(160)));
+        let lifetime = Timers {
+            lifetime: Some(10 * MINUTE),
+            ..timers
+        };
+        assert_eq!(due(&lifetime, &facts, second(160)), Due::At(second(700)));
+    }
+    // Whoever says so wants it gone.
+    let timers = Timers {
+        when_idle: WhenIdle::Terminate,
+        ..idle_timer()
+    };
+    assert!(!stays(&timers, &facts, second(160)));
+    let now = Due::Now(Verb::Terminate, Reason::Idle);
+    assert_eq!(due(&timers, &facts, second(160)), now);
+}
+
+#[test]
 fn an_unreachable_machine_is_not_stopped_for_being_idle_but_its_lifetime_ends() {
     let mut facts = facts(State::Running);
     facts.reachable = false;
@@ -208,9 +241,13 @@ proptest! {
                 // Nothing happens before, if nothing changes.
                 let before = Moment::from_millis(at.as_millis() - 1);
                 prop_assert!(!matches!(due(&timers, &facts, before), Due::Now(..)));
-                prop_assert_ne!(due(&timers, &facts, at), Due::Never);
+                let can = facts.supported.has(Verb::Terminate);
+                prop_assert!(due(&timers, &facts, at) != Due::Never || stays(&timers, &facts, at) || !can);
             }
             Due::Never => {}
+        }
+        if stays(&timers, &facts, now) {
+            prop_assert!(!matches!(due(&timers, &facts, now), Due::Now(_, Reason::Idle)));
         }
     }
 }

@@ -198,6 +198,9 @@ impl Book {
             }
             Err(failure) => {
                 self.fail(id, &failure, false, now);
+                if !failure.class.is_retryable() {
+                    self.never_again(id, verb);
+                }
                 self.give_up(id, verb, failure.text, now);
                 self.look_now(now);
             }
@@ -225,6 +228,7 @@ impl Book {
             state,
             reason: None,
             spot: made.spot,
+            verbs: made.verbs,
             address: made.address,
             access: made.access.clone(),
             details: made.details.clone(),
@@ -247,6 +251,7 @@ impl Book {
 
     /// What was asked will not be done. Why stays on the record, for whoever waited.
     pub(super) fn give_up(&mut self, id: &MachineId, verb: Verb, why: String, now: Moment) {
+        self.let_rest(id, now);
         self.change(id, |record| {
             if let Phase::Made(made) = &mut record.phase {
                 made.life.give_up(verb);

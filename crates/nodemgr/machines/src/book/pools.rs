@@ -1,7 +1,7 @@
 //! Pools that stay warm.
 
 use muster_lifecycle::pool::{Member, PoolSize, plan};
-use muster_lifecycle::{Moment, Reason, State, Verb, VerbSet};
+use muster_lifecycle::{Moment, Reason, State, Verb};
 use muster_provider::MachineId;
 use muster_telemetry::ErrorChain;
 use serde::{Deserialize, Serialize};
@@ -216,7 +216,6 @@ impl Book {
 
     fn member(&self, index: usize, id: &MachineId, now: Moment) -> Member<usize> {
         let entry = &self.entries[id];
-        let source = self.sources.get(&entry.record.order.provider);
         let task = entry.record.made().and_then(|made| made.life.task());
         Member {
             id: index,
@@ -225,7 +224,9 @@ impl Book {
             taken: entry.record.claimed.is_some()
                 || entry.record.unit.is_some()
                 || entry.load.work().is_busy(now),
-            supported: source.map_or(VerbSet::NONE, |source| source.verbs),
+            reachable: entry.reachable,
+            rests: entry.rest.lasts(now),
+            supported: self.verbs(&entry.record),
         }
     }
 

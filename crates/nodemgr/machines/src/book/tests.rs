@@ -1,5 +1,7 @@
 //! The book against a simulated cloud, in any order of events: answers that come late, or never; crashes at any moment.
 
+mod resting;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use muster_lifecycle::timers::{Timers, WhenIdle};
-use muster_lifecycle::{Halt, Reason, State};
-use muster_machines::{MachineOrder, WorkKind};
+use muster_lifecycle::{Halt, Reason, RefusedVerb, State, Verb, VerbSet};
+use muster_machines::{AskError, Happened, MachineOrder, WorkKind};
 use muster_provider::sim::SimSettings;
 
 use crate::rig::{Manager, World, order};
@@ -99,6 +99,93 @@ async fn an_unreachable_machine_is_not_dead() {
         State::Running,
         "it begins to be idle now"
     );
+    world.clock.advance(HOUR);
+    look(&manager).await;
+    manager.wait(&id, State::Stopped(Halt::Off)).await;
+}
+
+/// As a spot machine of EC2: it is refused before anything is written or asked.
+#[tokio::test]
+async fn a_machine_that_cannot_be_put_away_stays_and_its_owner_is_told_once() {
+    let world = World::new(SimSettings {
+        made_with: VerbSet::ALL
+            .without(Verb::Stop)
+            .without(Verb::ForceStop)
+            .without(Verb::Hibernate),
+        ..SimSettings::default()
+    });
+    let manager = world.start().await;
+    let mut ids = Vec::new();
+    for when_idle in [WhenIdle::Stop, WhenIdle::Hibernate] {
+        ids.push(
+            manager
+                .made(timed(Timers {
+                    when_idle,
+                    ..idle()
+                }))
+                .await,
+        );
+    }
+    for id in &ids {
+        let refused = manager.machines.ask(id, Verb::Stop).await.unwrap_err();
+        let AskError::Refused { source, .. } = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(source, RefusedVerb::NotThisOne { verb: Verb::Stop });
+    }
+    for _ in 0..5 {
+        world.clock.advance(HOUR);
+        look(&manager).await;
+    }
+    let events = manager.machines.events_after(0, 1000).await.unwrap();
+    for id in &ids {
+        assert_eq!(manager.state(id), State::Running);
+        let machine = manager.machines.get(id).unwrap();
+        assert!(machine.record().failure().unwrap().contains("idle"));
+        let own = || events.iter().filter(|event| event.machine == *id);
+        let told = own().filter(|event| event.what == Happened::Stays);
+        assert_eq!(told.count(), 1);
+        let asked = own().filter(|event| matches!(event.what, Happened::Asked { .. }));
+        assert_eq!(asked.count(), 0);
+    }
+    // A policy that says so ends one.
+    let ends = Timers {
+        when_idle: WhenIdle::Terminate,
+        ..idle()
+    };
+    let id = manager.made(timed(ends)).await;
+    world.clock.advance(HOUR);
+    look(&manager).await;
+    manager.wait(&id, State::Terminated).await;
+}
+
+#[tokio::test]
+async fn a_machine_that_was_not_made_for_hibernation_is_stopped_when_it_is_idle() {
+    let world = World::new(SimSettings {
+        made_with: VerbSet::ALL.without(Verb::Hibernate).without(Verb::Resume),
+        ..SimSettings::default()
+    });
+    let manager = world.start().await;
+    let timers = Timers {
+        when_idle: WhenIdle::Hibernate,
+        ..idle()
+    };
+    let id = manager.made(timed(timers)).await;
+    world.clock.advance(HOUR);
+    look(&manager).await;
+    manager.wait(&id, State::Stopped(Halt::Off)).await;
+}
+
+#[tokio::test]
+async fn a_machine_that_runs_again_counts_as_reachable() {
+    let world = World::new(SimSettings::default());
+    let manager = world.start().await;
+    let id = manager.made(timed(idle())).await;
+    manager.machines.set_reachable(&id, false).await;
+    manager.machines.ask(&id, Verb::Stop).await.unwrap();
+    manager.wait(&id, State::Stopped(Halt::Off)).await;
+    manager.machines.ask(&id, Verb::Start).await.unwrap();
+    manager.wait(&id, State::Running).await;
     world.clock.advance(HOUR);
     look(&manager).await;
     manager.wait(&id, State::Stopped(Halt::Off)).await;

@@ -9,9 +9,10 @@ use muster_template::field::{
     AMI, AMI_LOOKUP, ARCH, CPUS, DIGEST, DISK_MB, ENV, IMAGE, IMAGE_TYPE, ISO, LABEL_PREFIX,
     MEMORY_MB, NAME, NETWORK, REGION, SSH_KEYS, USER, USER_DATA,
 };
-use muster_template::{Value, show};
+use muster_template::{ProviderId, Value, show};
 
 use super::{AmiLookup, FieldProblem, ImageType, MachineSpec, SpecError};
+use crate::own::{Fate, fate};
 use crate::resolve::{Assignment, Provenance, Resolved};
 
 /// Environment variables at most.
@@ -21,7 +22,7 @@ pub(super) fn read(resolved: &Resolved) -> Result<MachineSpec, SpecError> {
     let mut spec = MachineSpec::default();
     let mut problems = Vec::new();
     for (field, assignment) in resolved.fields().filter(is_demand) {
-        if let Err(message) = take(&mut spec, field, &assignment.value) {
+        if let Err(message) = take(&mut spec, field, assignment, resolved.provider()) {
             problems.push(problem(field, assignment, message));
         }
     }
@@ -50,7 +51,13 @@ fn problem(field: &str, assignment: &Assignment, message: String) -> FieldProble
     }
 }
 
-fn take(spec: &mut MachineSpec, field: &str, value: &Value) -> Result<(), String> {
+fn take(
+    spec: &mut MachineSpec,
+    field: &str,
+    assignment: &Assignment,
+    provider: ProviderId,
+) -> Result<(), String> {
+    let value = &assignment.value;
     match field {
         // The template's own name, which is no property of the machine.
         NAME => {}
@@ -74,9 +81,13 @@ fn take(spec: &mut MachineSpec, field: &str, value: &Value) -> Result<(), String
             Some(key) => {
                 spec.labels.insert(key.to_owned(), text(value)?);
             }
-            None => {
-                spec.extra.insert(field.to_owned(), value.clone());
-            }
+            None => match fate(provider, field, &assignment.provenance) {
+                Fate::Given => {
+                    spec.extra.insert(field.to_owned(), value.clone());
+                }
+                Fate::ForOthers => {}
+                Fate::Refused(message) => return Err(message),
+            },
         },
     }
     Ok(())

@@ -34,7 +34,7 @@ region: eu-central-1
 labels: {team: build}
 sshKeys: [ssh-ed25519 AAAAC3Nz me]
 userData: '#cloud-config'
-extra: {shm_size: 1g}
+extra: {init: true}
 overrides:
   aws:
     image_type: qcow2
@@ -72,7 +72,7 @@ overrides:
             name: "ubuntu/images/*".to_owned(),
         }),
         pin_for: None,
-        extra: [("shm_size".to_owned(), Value::String("1g".to_owned()))].into(),
+        extra: [("encrypted".to_owned(), Value::Bool(true))].into(),
     };
     assert_eq!(found, expected);
     let json = serde_json::to_string(&found).expect("it is a value");
@@ -143,8 +143,54 @@ fn variables_have_names_and_stand_once() {
 }
 
 #[test]
+fn a_field_that_a_provider_does_not_know_is_refused_where_it_was_meant_for_it() {
+    let template = "
+name: a
+extra: {init: true, zone: b}
+overrides:
+  all: {mounts: []}
+  libvirt: {bridge: br0, privileged: true}
+  aws: {instance_typ: t3.micro}
+  docker: {networks: x}
+";
+    for (provider, problems) in [
+        (
+            ProviderId::Libvirt,
+            "
+t:6:13: bridge: libvirt does not know this field (it has none of its own) (set by overrides libvirt of a)
+t:6:26: privileged: libvirt does not know this field (it has none of its own); docker does (set by overrides libvirt of a)",
+        ),
+        (
+            ProviderId::Aws,
+            "
+t:7:9: instance_typ: aws does not know this field (it knows encrypted, hibernation, iam_profile, instance_type, key_name, \
+             security_groups, subnet, tenancy, volume_type, zone); did you mean `instance_type`? (set by overrides aws of a)",
+        ),
+        (
+            ProviderId::Docker,
+            "
+t:8:12: networks: docker does not know this field (it knows apparmor, capabilities, command, dropCapabilities, init, mounts, \
+             privileged, seccomp); did you mean `network`? (set by overrides docker of a)",
+        ),
+    ] {
+        let error = MachineSpec::from_resolved(&resolved(template, provider)).expect_err(template);
+        let head = format!("template a makes no machine for {provider}:");
+        assert_eq!(error.to_string(), head + problems);
+    }
+    // What others know harms nobody, and is not passed on.
+    let found = MachineSpec::from_resolved(&resolved(template, ProviderId::Sim));
+    assert_eq!(found.map(|it| it.extra), Ok(BTreeMap::new()));
+    // What nobody knows helps nobody.
+    let nobody = resolved("{name: a, extra: {intance_type: x}}", ProviderId::Aws);
+    let error = MachineSpec::from_resolved(&nobody).expect_err("a slip");
+    assert!(error.to_string().contains("did you mean `instance_type`"));
+}
+
+#[test]
 fn secrets_are_not_in_debug_texts() {
-    let found = spec("{name: a, userData: hunter2, extra: {env: [A=hunter2], token: hunter2}}");
+    let mut found = spec("{name: a, userData: hunter2, extra: {env: [A=hunter2]}}");
+    let secret = Value::String("hunter2".to_owned());
+    found.extra.insert("token".to_owned(), secret);
     let debug = format!("{found:?}");
     assert!(
         !debug.contains("hunter2") && debug.contains("A=…"),

@@ -90,6 +90,7 @@ pub(crate) fn record(provider: ProviderId, spec: MachineSpec, state: State) -> R
             at: Moment::from_millis(0),
             life: Lifecycle::new(state, Moment::from_millis(0)),
             spot: false,
+            verbs: VerbSet::ALL,
             address: None,
             access: Capabilities::new(),
             details: BTreeMap::new(),

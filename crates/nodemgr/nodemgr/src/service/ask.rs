@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_lifecycle::{State, Step, UnknownVerb, Verb, decide};
+use muster_lifecycle::{State, Step, UnknownVerb, Verb};
 use muster_machine_api::{time, v1};
 use muster_machines::{AskError, Machine};
 use tonic::Status;
@@ -55,9 +55,9 @@ impl Services {
             .map_err(|unknown: UnknownVerb| error::invalid(unknown))?;
         let machine = self.machine(&request.machine)?;
         let id = machine.record().id.clone();
-        let supported = self.desk.verbs(machine.record().order.provider);
         if request.dry_run {
-            let step = decide(machine.record().state(), verb, supported);
+            let record = machine.record();
+            let step = record.decide(verb, self.desk.verbs(record.order.provider));
             let step = step.map_err(|source| {
                 error::ask(AskError::Refused {
                     machine: id.clone(),

@@ -49,6 +49,10 @@ pub struct SimSettings {
     pub capacity: SimCapacity,
     /// What can be asked of machines.
     pub verbs: VerbSet,
+    /// What can be asked of those of them that are made from now on.
+    pub made_with: VerbSet,
+    /// What can be asked of those of them that are spot machines.
+    pub spot_verbs: VerbSet,
 }
 
 impl Default for SimSettings {
@@ -62,6 +66,8 @@ impl Default for SimSettings {
             faults: SimFaults::default(),
             capacity: SimCapacity::default(),
             verbs: VerbSet::ALL,
+            made_with: VerbSet::ALL,
+            spot_verbs: VerbSet::ALL,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_lifecycle::{Halt, Moment, Reason, State, Step, Verb, decide};
+use muster_lifecycle::{Halt, Moment, Reason, RefusedVerb, State, Step, Verb, VerbSet, decide};
 use serde::{Deserialize, Serialize};
 
 use super::settings::SimSettings;
@@ -40,6 +40,9 @@ pub(super) struct SimMachine {
     /// Its type, if it is a spot machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     spot: Option<String>,
+    /// What can be asked of it, of what the cloud can do at all.
+    #[serde(default = "VerbSet::all", skip_serializing_if = "VerbSet::is_all")]
+    verbs: VerbSet,
 }
 
 impl SimMachine {
@@ -71,6 +74,7 @@ impl SimMachine {
             state: self.state_at(now),
             reason: self.reason,
             spot: self.spot.is_some(),
+            verbs: self.verbs,
             address: None,
             access: Default::default(),
             details: Default::default(),
@@ -116,6 +120,7 @@ impl World {
             next: None,
             reason: None,
             spot: None,
+            verbs: VerbSet::ALL,
         }
     }
 
@@ -204,13 +209,19 @@ impl World {
             let cause = format!("a manager may have {quota} machines");
             return Err(failure(FailureClass::Quota, cause));
         }
+        let spot = self.kind(&order.purchase, settings, now)?;
+        let verbs = match spot {
+            Some(_) => settings.made_with.and(settings.spot_verbs),
+            None => settings.made_with,
+        };
         let mut machine = SimMachine {
             resource: self.next_resource(),
             mark: Some(mark.clone()),
             state: State::Pending,
             next: None,
             reason: None,
-            spot: self.kind(&order.purchase, settings, now)?,
+            spot,
+            verbs,
         };
         machine.go(State::Pending, Some(State::Running), settings, now);
         let described = machine.describe(mark, now);
@@ -282,10 +293,13 @@ impl World {
             return Err(failure(FailureClass::NotFound, "there is no such machine"));
         };
         let state = machine.state_at(now);
-        let step = decide(state, verb, settings.verbs).map_err(|refused| {
+        let step = decide(state, verb, settings.verbs.and(machine.verbs)).map_err(|refused| {
+            let refused = refused.of_machine(settings.verbs);
             let class = match refused {
-                muster_lifecycle::RefusedVerb::Unsupported { .. } => FailureClass::Unsupported,
-                muster_lifecycle::RefusedVerb::Illegal { .. } => FailureClass::Refused,
+                RefusedVerb::Unsupported { .. } => FailureClass::Unsupported,
+                RefusedVerb::Illegal { .. } | RefusedVerb::NotThisOne { .. } => {
+                    FailureClass::Refused
+                }
             };
             failure(class, refused)
         })?;

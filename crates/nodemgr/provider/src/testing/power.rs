@@ -7,6 +7,7 @@ use super::bench::{Bench, ensure, expect_class};
 use super::{Case, CaseResult, Needs};
 use crate::error::FailureClass;
 use crate::mark::Owned;
+use crate::provider::{Order, Purchase};
 
 /// A case for a verb that a provider does not have.
 macro_rules! unsupported {
@@ -104,6 +105,32 @@ pub(super) const CASES: &[Case] = &[
         name: "a machine with another mark is not stopped",
         needs: Needs::Verbs(&[Verb::Stop]),
         run: |bench| stop_of_another(bench).boxed(),
+    },
+    Case {
+        name: "a verb is refused where it is not offered by one machine alone",
+        needs: Needs::Nothing,
+        run: |bench| {
+            let plain = Order {
+                spec: bench.rig.plain_spec(),
+                ..bench.order()
+            };
+            refuses_what_it_lacks(bench, plain).boxed()
+        },
+    },
+    Case {
+        name: "a verb is refused where it is not offered by spot machines alone",
+        needs: Needs::Spot,
+        run: |bench| {
+            let spot = Order {
+                spec: bench.rig.plain_spec(),
+                purchase: Purchase::Spot {
+                    types: Vec::new(),
+                    fallback: false,
+                },
+                ..bench.order()
+            };
+            refuses_what_it_lacks(bench, spot).boxed()
+        },
     },
     unsupported!("start is refused where it is not offered", Verb::Start),
     unsupported!("stop is refused where it is not offered", Verb::Stop),
@@ -244,6 +271,41 @@ async fn stop_of_another(bench: &Bench<'_>) -> CaseResult {
     expect_class(done, FailureClass::Refused)?;
     let state = bench.state(&machine).await?;
     ensure(state == Some(State::Running), || format!("it is {state:?}"))
+}
+
+/// Whatever the provider can do with others, and says that it cannot do with this machine.
+async fn refuses_what_it_lacks(bench: &Bench<'_>, order: Order) -> CaseResult {
+    let made = bench.provision(&order).await?;
+    let machine = Owned {
+        resource: made.resource,
+        mark: order.mark,
+    };
+    let running = |state| state == Some(State::Running);
+    bench.wait(&machine, "running", running).await?;
+    let of_all = bench.provider.profile().verbs;
+    let described = bench.provider.describe(&machine).await;
+    let described = described.map_err(|error| super::bench::text(&error))?;
+    let own = described.ok_or("it is not described")?.verbs;
+    let listed = bench.list().await?;
+    let same = listed.iter().all(|it| it.verbs == own);
+    ensure(same, || format!("{own:?} and not {listed:?}"))?;
+    let lacking: Vec<Verb> = of_all.iter().filter(|&verb| !own.has(verb)).collect();
+    if lacking.is_empty() {
+        bench.skip("it offers whatever its provider can do");
+    }
+    for verb in lacking {
+        match bench.provider.act(&machine, verb).await {
+            Err(error) if error.class == FailureClass::Refused => {}
+            // What a running machine need not do for a verb, a provider may also call done.
+            Ok(State::Running) if matches!(verb, Verb::Start | Verb::Resume) => {}
+            other => return Err(format!("{verb}: {other:?}")),
+        }
+        let state = bench.state(&machine).await?;
+        ensure(state == Some(State::Running), || {
+            format!("{verb}: it is {state:?}")
+        })?;
+    }
+    Ok(())
 }
 
 async fn unsupported(bench: &Bench<'_>, verb: Verb) -> CaseResult {

@@ -1,5 +1,6 @@
 //! What the suite found.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// How a case ended.
@@ -24,6 +25,25 @@ impl Report {
     /// The names of those that were skipped.
     pub fn skipped(&self) -> impl Iterator<Item = &'static str> {
         self.select(|outcome| matches!(outcome, CaseOutcome::Skipped(_)))
+    }
+
+    /// Fails the test unless exactly these were skipped, and for these reasons, and all others passed.
+    ///
+    /// # Panics
+    /// With the whole report, if it is otherwise.
+    #[track_caller]
+    pub fn assert_skipped_only(&self, expected: &[(&str, &str)]) {
+        self.assert_passed();
+        let skipped = self
+            .cases
+            .iter()
+            .filter_map(|(name, outcome)| match outcome {
+                CaseOutcome::Skipped(why) => Some((*name, why.as_str())),
+                CaseOutcome::Passed | CaseOutcome::Failed(_) => None,
+            });
+        let skipped: BTreeSet<_> = skipped.collect();
+        let expected: BTreeSet<_> = expected.iter().copied().collect();
+        assert_eq!(skipped, expected, "skipped, and expected to be\n{self}");
     }
 
     /// The names of those that passed.
