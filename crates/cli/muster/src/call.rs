@@ -34,7 +34,7 @@ impl Peer {
         let (peer, source) = (self, Box::new(status));
         match on_the_way {
             true => CallError::Broken { peer, call, source },
-            false => CallError::Refused { call, source },
+            false => CallError::Refused { peer, source },
         }
     }
 
@@ -47,9 +47,9 @@ impl Peer {
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    #[error("{call} failed")]
+    #[error("{peer} {}", said(source.code()))]
     Refused {
-        call: &'static str,
+        peer: Peer,
         #[source]
         source: Box<Status>,
     },
@@ -67,6 +67,18 @@ pub(crate) enum CallError {
     },
     #[error("{peer} ended {call}, which goes on otherwise")]
     Ended { peer: Peer, call: &'static str },
+}
+
+/// What a person reads who does not know the names of calls.
+fn said(code: Code) -> &'static str {
+    match code {
+        Code::Internal | Code::Unknown | Code::DataLoss | Code::Aborted | Code::Cancelled => {
+            "failed"
+        }
+        Code::DeadlineExceeded => "was not done in time",
+        Code::Unavailable => "is not there for that now",
+        _ => "refused",
+    }
 }
 
 impl CallError {

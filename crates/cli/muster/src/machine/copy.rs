@@ -85,7 +85,11 @@ impl Answer for Copied {
         Table::facts([
             (
                 "Copied",
-                format!("{} files, {}", self.files, size(self.bytes)),
+                format!(
+                    "{}, {}",
+                    crate::text::count(usize::try_from(self.files).unwrap_or(usize::MAX), "file"),
+                    size(self.bytes)
+                ),
             ),
             ("Unchanged", unless_none(self.unchanged)),
             ("Removed", unless_none(self.removed)),

@@ -473,7 +473,7 @@ fn a_unit_that_is_not_there_is_told_from_one_that_refuses() {
         script.refusal = Some(Status::permission_denied("only operators may look"))
     });
     stub.run(&["get", "nodes"])
-        .refused(3, &["ListNodes failed: only operators may look"]);
+        .refused(3, &["the Unit refused: only operators may look"]);
     stub.change(|script| script.refusal = Some(Status::not_found("there is no update 9")));
     stub.run(&["rollback", "9"])
         .refused(4, &["there is no update 9"]);

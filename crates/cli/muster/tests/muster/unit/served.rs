@@ -337,7 +337,7 @@ fn the_real_server_is_looked_at_and_steered() {
 
     served
         .run(&["explain", "web"])
-        .refused(4, &["Explain failed: instance web:local:0 is not wanted"]);
+        .refused(4, &["the Unit refused: instance web:local:0 is not wanted"]);
     served
         .run(&["node", "pause", "nobody"])
         .refused(4, &["there is no node nobody"]);
@@ -359,7 +359,7 @@ fn operators_come_from_afar_and_others_are_turned_away() {
     assert_eq!(nodes.ok().stdout, "main\n");
     served
         .run_as("main-sm", &["get", "nodes"])
-        .refused(3, &["ListNodes failed"]);
+        .refused(3, &["the Unit refused"]);
     // A server that is no Communication Manager is not talked to.
     let other = Served::new();
     let mut command = served.site.command(&[
