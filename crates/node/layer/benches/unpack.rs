@@ -3,7 +3,8 @@
 //! `cargo bench -p muster-layer --bench unpack`. The layer is made of this machine's own `/usr`, in gzip and zstd. Each
 //! program unpacks it in turn, several times, into a fresh folder of the same file system; the table has the medians. Muster
 //! checks both digests meanwhile, the others check nothing. None of them syncs, but in the last rows: there Muster flushes the
-//! file system as a node does that believes in a layer only when it is on disk, and tar is followed by the same flush.
+//! file system as a node does that believes in a layer only when it is on disk, and tar is followed by the same flush. Fails when
+//! one of them is faster.
 #![expect(
     clippy::unwrap_used,
     reason = "a panic ends the measurement, which is the report"
@@ -13,7 +14,7 @@ use std::fs::{self, File};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use muster_layer::{
@@ -31,13 +32,14 @@ const ALONE: &str = "MUSTER_LAYER_BENCH_UNPACK";
 /// A name for the table, the row that it is compared with, and what unpacks into the folder.
 type Run<'a> = (&'a str, usize, &'a dyn Fn(&Path));
 
-fn main() {
+fn main() -> ExitCode {
     if let Some(layer) = std::env::var_os(ALONE) {
         let destination = std::env::args_os().nth(1).unwrap();
         muster(Path::new(&layer), Path::new(&destination), Durability::None);
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        return println!("{}", peak.unwrap().trim());
+        println!("{}", peak.unwrap().trim());
+        return ExitCode::SUCCESS;
     }
     let folder = tempfile::tempdir().unwrap();
     let layers = Layers::make(folder.path());
@@ -75,9 +77,11 @@ fn main() {
         "{:<24} {:>8} {:>8} {:>16} {:>8}",
         "", "seconds", "MB/s", "muster's time is", "at most"
     );
+    let mut missed = false;
     for (n, ((name, with, _), seconds)) in runs.iter().zip(&medians).enumerate() {
         let speed = layers.bytes as f64 / seconds / f64::from(1 << 20);
         let ratio = medians[*with] / seconds;
+        missed |= n != *with && ratio > AT_MOST;
         let verdict = match (n == *with, ratio <= AT_MOST) {
             (true, _) => String::new(),
             (false, true) => format!("{AT_MOST:>8.2}  reached"),
@@ -90,6 +94,10 @@ fn main() {
             "peak memory of muster, {name}: {}",
             peak_memory(folder.path(), layer)
         );
+    }
+    match missed {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
     }
 }
 

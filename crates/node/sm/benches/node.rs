@@ -2,7 +2,8 @@
 //! command takes.
 //!
 //! In a machine of namespaces run core, the Service Manager as a unit, and this program as the controller. Images are on the node
-//! before the clock starts. Fails above the limits.
+//! before the clock starts. All of it without TLS; in a second machine the Service Manager has certificates from an identity
+//! manager, as in a Unit, and what that adds is seen. Fails above the limits.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,9 +19,12 @@ use muster_image::build::{BuildOrder, Content, RunSettings, build};
 use muster_item::{LayerFormat, Platform};
 use muster_lab::machine::{Binaries, Build};
 use muster_lab::muster;
+use muster_lab::pki::{CertSpec, Pki};
 use muster_lab::program::Stream;
+use muster_lab::python::{PYTHON, contracts};
 use muster_rpc::server::{ServerBuilder, ServerConfig};
-use muster_tls::{Insecure, ServerOptions, ServerTls};
+use muster_tls::{CertStore, FileCertSource, IdentityPolicy, Insecure, ServerOptions, ServerTls};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
 use wire::sm_incoming_messages::SmIncomingMessage as In;
@@ -46,8 +50,10 @@ const FOR_NETWORKS: [&str; 2] = ["/usr/lib/cni/bridge", "/usr/sbin/nft"];
 const NETWORK: (&str, &str) = ("net", "172.30.1.0/24");
 
 const INSIDE: &str = "/usr/local/lib/node-bench";
-const CONFIG: &str = r#"{"cmServerUrl": "127.0.0.1:8093", "insecure": "the controller of this measurement has no certificate",
-    "maxDmips": 10000, "runtimes": [{"type": "runc"}], "launcher": {"stopTimeout": "100ms"}}"#;
+/// The identity manager of the tests, and the contracts that it is made from.
+const IAM: &str = "/usr/local/lib/iam.py";
+const PROTOS: [&str; 2] = ["common/v2/common.proto", "iamanager/v6/iamanager.proto"];
+const GRPC: &str = "/usr/lib/python3/dist-packages/grpc_tools";
 const PROGRAMS: &[(&str, &str)] = &[
     ("muster-init", "muster-init"),
     ("muster-core", "muster-core"),
@@ -61,14 +67,70 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("muster-firewall", "muster-firewall"),
 ];
 
+/// How the node reaches others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Link {
+    Plain,
+    /// Mutual TLS, with certificates that an identity manager names.
+    Secured,
+}
+
+impl Link {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Secured => "secured",
+        }
+    }
+
+    fn config(self) -> String {
+        let mut config = json!({
+            "cmServerUrl": "127.0.0.1:8093",
+            "maxDmips": 10000,
+            "runtimes": [{"type": "runc"}],
+            "launcher": {"stopTimeout": "100ms"},
+        });
+        match self {
+            Self::Plain => {
+                config["insecure"] = "the controller of this measurement has no certificate".into();
+            }
+            Self::Secured => {
+                config["iamPublicServerUrl"] = "127.0.0.1:8090".into();
+                config["iamProtectedServerUrl"] = "127.0.0.1:8089".into();
+                config["caCert"] = "/test/pki/ca.pem".into();
+            }
+        }
+        config.to_string()
+    }
+
+    async fn server(self) -> Outcome<ServerTls> {
+        let options = ServerOptions::default();
+        if self == Self::Plain {
+            let why = Insecure::because("a measurement")?;
+            return Ok(ServerTls::insecure(why, options));
+        }
+        let at = |name: &str| Path::new("/test/pki").join(name);
+        let source = FileCertSource::mutual(at("cm.crt.pem"), at("cm.key.pem"), at("ca.pem"));
+        let store = CertStore::open(source).await?;
+        let policy = IdentityPolicy::spiffe_only();
+        Ok(ServerTls::mutual(&store, policy, options)?)
+    }
+}
+
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() == Some("inside") {
         let digest = arguments.next().ok_or("which image?")?;
+        let is_secured = arguments.next().as_deref() == Some(Link::Secured.word());
+        let link = if is_secured {
+            Link::Secured
+        } else {
+            Link::Plain
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        return runtime.block_on(measure(digest));
+        return runtime.block_on(measure(digest, link));
     }
     let is_root = rustix::process::geteuid().is_root();
     if !is_root || !Path::new("/bin/busybox").exists() {
@@ -78,16 +140,46 @@ fn main() -> Outcome<()> {
     let files = tempfile::tempdir()?;
     let digest = image(files.path())?;
     let programs = Binaries::build(Build::Bench, PROGRAMS, &[])?;
-    let builder = muster::machine(&programs)
+    let plain = in_machine(&programs, files.path(), &digest, Link::Plain);
+    if !Path::new(GRPC).exists() {
+        println!("nothing is measured with certificates: needs {GRPC}");
+        return plain;
+    }
+    let pki = files.path().join("pki");
+    fs::create_dir(&pki)?;
+    let authority = Pki::new("system")?;
+    authority.write_ca(&pki, "ca")?;
+    for role in ["iam", "cm", "sm"] {
+        let issued = authority.issue(&CertSpec::node("node-7", role))?;
+        issued.write_to(&pki, role)?;
+    }
+    contracts(&files.path().join("generated"), &PROTOS, TIME)?;
+    let secured = in_machine(&programs, files.path(), &digest, Link::Secured);
+    plain.and(secured)
+}
+
+fn in_machine(programs: &Binaries, files: &Path, digest: &str, link: Link) -> Outcome<()> {
+    let iam = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/manager/iam.py");
+    let builder = muster::machine(programs)
         .hybrid_cgroups()
         .bind(std::env::current_exe()?, INSIDE)
-        .bind(files.path(), "/test")
-        .file("/etc/muster/sm.json", CONFIG, 0o644);
+        .bind(iam, IAM)
+        .bind(files, "/test")
+        .file("/etc/muster/sm.json", link.config(), 0o644);
     let machine = muster::boot(&builder, TIME)?;
     machine.run(["ip", "link", "set", "lo", "up"])?;
-    let mut process = machine.program([INSIDE, "inside", &digest]).start()?;
+    let mut iam = None;
+    if link == Link::Secured {
+        let program = machine.program([PYTHON, IAM, "/test/generated", "/test/pki"]);
+        let mut process = program.start()?;
+        process.wait_for_line("ready", TIME)?;
+        iam = Some(process);
+    }
+    let program = machine.program([INSIDE, "inside", digest, link.word()]);
+    let mut process = program.start()?;
     let status = process.wait(TIME)?;
     print!("{}", process.text(Stream::Stdout));
+    drop(iam);
     match status.success() {
         true => Ok(()),
         false => Err(process.text(Stream::Stderr).into()),
@@ -259,6 +351,13 @@ impl Table {
         self.is_good &= found <= limit;
         println!("  {what:<44} {found:>8} {limit:>8}{verdict}");
     }
+
+    fn verdict(&self) -> Outcome<()> {
+        match self.is_good {
+            true => Ok(()),
+            false => Err("a limit is not kept".into()),
+        }
+    }
 }
 
 fn millis(time: Duration) -> u64 {
@@ -278,10 +377,9 @@ async fn one_by_one(node: &mut Node, what: &What) -> Outcome<u64> {
     Ok(millis(times[times.len() / 2]))
 }
 
-async fn measure(digest: String) -> Outcome<()> {
+async fn measure(digest: String, link: Link) -> Outcome<()> {
     let (nodes_in, mut nodes) = mpsc::channel(1);
-    let why = Insecure::because("a measurement")?;
-    let tls = ServerTls::insecure(why, ServerOptions::default());
+    let tls = link.server().await?;
     let server = ServerBuilder::new(ServerConfig::default(), muster_api::FILE_DESCRIPTOR_SET)
         .service(SmServiceServer::new(Controller { nodes: nodes_in }))
         .start("127.0.0.1:8093".parse()?, &tls)
@@ -299,7 +397,10 @@ async fn measure(digest: String) -> Outcome<()> {
             break runtime.runtime_id.clone();
         }
     };
-    println!("a node under a controller, over the wire, images present");
+    println!(
+        "a node under a controller, over the {} wire, images present",
+        link.word()
+    );
     println!("  {:<44} {:>8} {:>8}", "", "found", "limit");
     let mut table = Table { is_good: true };
     table.row("idle, PSS in KiB", at_rest().await?, IDLE_KIB);
@@ -311,6 +412,9 @@ async fn measure(digest: String) -> Outcome<()> {
     };
     let took = one_by_one(&mut node, &what).await?;
     table.row("command to active, ms (median of 10)", took, SINGLE_MS);
+    if link == Link::Secured {
+        return table.verdict();
+    }
     if FOR_NETWORKS.iter().all(|file| Path::new(file).exists()) {
         let network = wire::UpdateNetworkParameters {
             network_id: NETWORK.0.into(),
@@ -338,8 +442,5 @@ async fn measure(digest: String) -> Outcome<()> {
     table.row("each instance, PSS in KiB", each, PER_INSTANCE_KIB);
     node.run(0, &what).await?;
     server.shutdown().await;
-    match table.is_good {
-        true => Ok(()),
-        false => Err("a limit is not kept".into()),
-    }
+    table.verdict()
 }
