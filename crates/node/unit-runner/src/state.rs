@@ -125,9 +125,13 @@ struct Seen {
     state: UnitState,
     /// How many ends are known.
     ends: u32,
+    /// What the init system's counter said.
+    counter: u32,
+    /// How many ends were known when that counter last began anew: somebody reset it, or started the unit himself.
+    base: u32,
 }
 
-/// Turns looks into news.
+/// Turns looks into news. The number of ends that it tells only grows, also where the init system's counter begins anew.
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
     units: HashMap<UnitName, Seen>,
@@ -158,27 +162,44 @@ impl Tracker {
         let before = self.units.get(unit);
         let told = before.map_or(0, |seen| seen.ends);
         let waited = before.is_some_and(|it| matches!(it.state, UnitState::Restarting { .. }));
+        let still_waits = waited && matches!(state, UnitState::Restarting { .. });
+        let base = match before {
+            // The restart that it waits for will be counted anew, and its end is known.
+            Some(seen) if look.restarts < seen.counter && still_waits => {
+                seen.ends.saturating_sub(1)
+            }
+            Some(seen) if look.restarts < seen.counter => seen.ends,
+            Some(seen) => seen.base,
+            None => 0,
+        };
+        let counter = base.saturating_add(look.restarts);
         let (state, ends) = match state {
             UnitState::Restarting { last, restarts } => {
                 // While it waits, the counter may go on before the state does: that is no other end.
                 let counted = if waited { look.restarts } else { restarts };
-                let restarts = counted.max(told);
+                let restarts = base.saturating_add(counted).max(told);
                 (UnitState::Restarting { last, restarts }, restarts)
             }
             state => {
-                if look.restarts > told && before.is_some() {
+                if counter > told && before.is_some() {
                     news.push(event(UnitState::Restarting {
                         last: look.end(),
-                        restarts: look.restarts,
+                        restarts: counter,
                     }));
                 }
-                (state, look.restarts.max(told))
+                (state, counter.max(told))
             }
         };
         if before.is_none_or(|seen| seen.state != state) || !news.is_empty() {
             news.push(event(state.clone()));
         }
-        self.units.insert(unit.clone(), Seen { state, ends });
+        let seen = Seen {
+            state,
+            ends,
+            counter: look.restarts,
+            base,
+        };
+        self.units.insert(unit.clone(), seen);
         news
     }
 

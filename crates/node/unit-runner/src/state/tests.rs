@@ -133,6 +133,42 @@ fn an_end_is_told_once_however_the_counter_goes_on() {
 }
 
 #[test]
+fn ends_are_told_on_though_the_counter_begins_anew() {
+    let wait = |restarts| Observation {
+        active: "activating".into(),
+        sub: "auto-restart".into(),
+        restarts,
+        ..failed(1, 7)
+    };
+    let runs = |restarts| Observation {
+        restarts,
+        ..look("active", "running")
+    };
+    let story = |looks: &[Observation]| -> Vec<u32> {
+        let (mut tracker, a) = (Tracker::default(), unit("a"));
+        let news = looks.iter().flat_map(|look| tracker.look(&a, Some(look)));
+        let ends = news.filter_map(|event| match event.state {
+            UnitState::Restarting { restarts, .. } => Some(restarts),
+            _ => None,
+        });
+        ends.collect()
+    };
+    // Reset while it runs, and ended once more.
+    let looks = [runs(2), wait(2), runs(3), runs(0), wait(0), runs(1)];
+    assert_eq!(story(&looks), [3, 4]);
+    // The next end was not seen.
+    assert_eq!(story(&[runs(3), runs(0), runs(1)]), [4]);
+    // Started by hand while it waits: that is no end.
+    assert_eq!(story(&[runs(2), wait(2), runs(0), wait(0)]), [3, 4]);
+    // Reset while it waits.
+    let looks = [runs(2), wait(2), wait(0), runs(1), wait(1)];
+    assert_eq!(story(&looks), [3, 4]);
+    // Twice.
+    let looks = [runs(1), runs(0), wait(0), runs(1), runs(0), wait(0)];
+    assert_eq!(story(&looks), [2, 3]);
+}
+
+#[test]
 fn what_is_gone_ended_well_unless_it_was_told_otherwise() {
     let mut tracker = Tracker::default();
     let (a, b) = (unit("a"), unit("b"));
