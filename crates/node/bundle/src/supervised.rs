@@ -263,6 +263,10 @@ impl<B: Backend> Supervised<B> {
         &self,
         known: Vec<InstanceIdent>,
     ) -> Result<Vec<Adopted>, SuperviseError<B::Error>> {
+        // Before anything else: ending what is too many takes its time, and what ends meanwhile is told of only once.
+        for instance in &known {
+            self.units.know(instance);
+        }
         let mut units = self.units.list().await.map_err(SuperviseError::Unit)?;
         // Another runtime of the same kind has units of such names, too. Ours have a folder of ours from before their start until
         // after their end.
@@ -281,7 +285,6 @@ impl<B: Backend> Supervised<B> {
         }
         let mut adopted = HashMap::new();
         for instance in known {
-            self.units.know(&instance);
             let id = instance.instance_id();
             let ended = self.ended_meanwhile(id);
             let state = match newest.get(&id) {

@@ -2,7 +2,8 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 
 use muster_api::domain::{ItemId, ItemType, SubjectId};
-use muster_unit_runner::{Observation, UnitEvent, UnitName};
+use muster_unit_runner::{Observation, UnitEnd, UnitEvent, UnitName, UnitState};
+use tokio::sync::oneshot;
 
 use super::*;
 
@@ -35,11 +36,20 @@ fn ident(name: &str) -> InstanceIdent {
     }
 }
 
+/// The unit of a start.
+fn name(instance: &InstanceIdent, run: u64) -> UnitName {
+    UnitName::new(format!("x-{}-{run}.service", instance.instance_id())).unwrap()
+}
+
 /// An init system with units that run, of which some cannot be ended.
 #[derive(Debug, Default)]
 struct Init {
     units: Mutex<Vec<UnitName>>,
     immortal: Vec<UnitName>,
+    /// What is told; nothing by itself.
+    news: Mutex<Option<mpsc::Receiver<UnitEvent>>>,
+    /// Each is told that a unit is to be stopped, and lets it go on by an answer.
+    stopping: Option<mpsc::Sender<oneshot::Sender<()>>>,
 }
 
 impl UnitRunner for Init {
@@ -53,6 +63,11 @@ impl UnitRunner for Init {
 
     fn stop(&self, unit: UnitName, within: Duration) -> BoxFuture<'_, Result<(), UnitError>> {
         Box::pin(async move {
+            if let Some(stopping) = &self.stopping {
+                let (go_on, wait) = oneshot::channel();
+                stopping.send(go_on).await.unwrap();
+                wait.await.unwrap();
+            }
             if self.immortal.contains(&unit) {
                 return Err(UnitError::Survived { unit, within });
             }
@@ -79,7 +94,8 @@ impl UnitRunner for Init {
     }
 
     fn watch(&self, _: String) -> mpsc::Receiver<UnitEvent> {
-        mpsc::channel(1).1
+        let news = self.news.lock().unwrap().take();
+        news.unwrap_or_else(|| mpsc::channel(1).1)
     }
 }
 
@@ -121,9 +137,6 @@ impl Backend for Nothing {
 async fn an_earlier_start_that_does_not_end_keeps_nothing_from_being_adopted() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (ident("one"), ident("other"));
-    let name = |instance: &InstanceIdent, run: u64| {
-        UnitName::new(format!("x-{}-{run}.service", instance.instance_id())).unwrap()
-    };
     for instance in [&one, &other] {
         Place::new(folder.path(), instance.instance_id())
             .make()
@@ -132,6 +145,7 @@ async fn an_earlier_start_that_does_not_end_keeps_nothing_from_being_adopted() {
     let init = Arc::new(Init {
         units: Mutex::new(vec![name(&one, 1), name(&one, 2), name(&other, 1)]),
         immortal: vec![name(&one, 1)],
+        ..Init::default()
     });
     let runtime = Supervised::new(Nothing, folder.path().to_owned(), init.clone());
     let adopted = runtime
@@ -144,4 +158,42 @@ async fn an_earlier_start_that_does_not_end_keeps_nothing_from_being_adopted() {
         .collect();
     adopted.sort();
     assert_eq!(adopted, [(one, RunId(2)), (other, RunId(1))]);
+}
+
+#[tokio::test]
+async fn what_ends_while_earlier_starts_are_ended_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (ident("one"), ident("other"));
+    for instance in [&one, &other] {
+        Place::new(folder.path(), instance.instance_id())
+            .make()
+            .unwrap();
+    }
+    let (tell, news) = mpsc::channel(1);
+    let (stopping, mut stops) = mpsc::channel(1);
+    let init = Arc::new(Init {
+        units: Mutex::new(vec![name(&one, 1), name(&one, 2), name(&other, 1)]),
+        news: Mutex::new(Some(news)),
+        stopping: Some(stopping),
+        ..Init::default()
+    });
+    let runtime = Arc::new(Supervised::new(Nothing, folder.path().to_owned(), init));
+    let mut events = runtime.events();
+    let adopting = tokio::spawn({
+        let (runtime, known) = (runtime.clone(), vec![one, other.clone()]);
+        async move { runtime.adopt(known).await }
+    });
+    let go_on = stops.recv().await.unwrap();
+    // Everything was looked at, and an earlier start is being ended.
+    let end = UnitEvent {
+        unit: name(&other, 1),
+        state: UnitState::Ended(UnitEnd::Exited(3)),
+    };
+    tell.send(end).await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(30), events.recv()).await;
+    let told = told.expect("the end is told").unwrap();
+    assert_eq!((told.instance, told.run), (other, RunId(1)));
+    assert_eq!(told.state, RunState::Ended(Ended::Exited(3)));
+    go_on.send(()).unwrap();
+    assert_eq!(adopting.await.unwrap().unwrap().len(), 2);
 }
