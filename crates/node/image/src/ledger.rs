@@ -1,6 +1,7 @@
 //! The inventory in memory, what is promised of the space, and who works on what.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use muster_api::domain::Digest;
@@ -102,11 +103,12 @@ impl Drop for Going {
     }
 }
 
-/// Space that a download may take. Given back when dropped.
+/// Space that a download or what is made of it may take. Given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     ledger: Arc<Ledger>,
-    bytes: u64,
+    /// Written only while the ledger is locked.
+    bytes: AtomicU64,
 }
 
 impl Reservation {
@@ -124,14 +126,53 @@ impl Reservation {
         drop(state);
         Ok(Self {
             ledger: Arc::clone(ledger),
-            bytes,
+            bytes: AtomicU64::new(bytes),
         })
+    }
+
+    /// The same space as two: without so many bytes, and these.
+    pub(crate) fn split(self, bytes: u64) -> (Self, Self) {
+        let state = self.ledger.lock();
+        let all = self.bytes.load(Ordering::Relaxed);
+        let bytes = bytes.min(all);
+        self.bytes.store(all - bytes, Ordering::Relaxed);
+        drop(state);
+        let part = Self {
+            ledger: Arc::clone(&self.ledger),
+            bytes: AtomicU64::new(bytes),
+        };
+        (self, part)
+    }
+
+    /// Sees to it that it is for so many bytes in all. Whether used and promised space stay below `limit` with that.
+    pub(crate) fn extend_to(&self, bytes: u64, limit: u64) -> bool {
+        if bytes <= self.bytes.load(Ordering::Relaxed) {
+            return true;
+        }
+        let mut state = self.ledger.lock();
+        let more = bytes.saturating_sub(self.bytes.load(Ordering::Relaxed));
+        let used = state.inventory.used_bytes();
+        let Some(reserved) = state.reserved.checked_add(more) else {
+            return false;
+        };
+        if used.saturating_add(reserved) > limit {
+            return false;
+        }
+        state.reserved = reserved;
+        self.bytes.fetch_add(more, Ordering::Relaxed);
+        true
+    }
+
+    /// What it was for is in the inventory from now on, under the lock that is held.
+    pub(crate) fn give_back(&self, state: &mut State) {
+        state.reserved -= self.bytes.swap(0, Ordering::Relaxed);
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.ledger.lock().reserved -= self.bytes;
+        let ledger = Arc::clone(&self.ledger);
+        self.give_back(&mut ledger.lock());
     }
 }
 
@@ -210,6 +251,24 @@ mod tests {
         let first = Reservation::take(&ledger, u64::MAX, u64::MAX).expect("no limit");
         assert_eq!(Reservation::take(&ledger, 7, u64::MAX).err(), Some(7));
         drop(first);
+        assert_eq!(ledger.lock().reserved, 0);
+    }
+
+    #[test]
+    fn those_that_grow_together_stay_below_the_limit() {
+        let ledger = Arc::new(Ledger::default());
+        let take = || Reservation::take(&ledger, 10, 100).expect("there is room");
+        let (one, other) = (take(), take());
+        assert!(one.extend_to(60, 100) && other.extend_to(40, 100));
+        assert!(one.extend_to(60, 100), "it has that");
+        assert!(!one.extend_to(61, 100) && !other.extend_to(41, 100));
+        assert_eq!(ledger.lock().reserved, 100);
+        // What one of them was for is in the inventory, and smaller.
+        one.give_back(&mut ledger.lock());
+        assert!(other.extend_to(100, 100));
+        drop(one);
+        assert_eq!(ledger.lock().reserved, 100);
+        drop(other);
         assert_eq!(ledger.lock().reserved, 0);
     }
 }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use muster_api::domain::{Digest, DigestAlgorithm};
 use muster_item::LayerFormat;
-use muster_layer::{Compression, Durability, UnpackError};
+use muster_layer::{Budget, Compression, Durability, UnpackError};
 use tokio::sync::mpsc;
 
 use crate::db;
@@ -19,6 +19,7 @@ use crate::folders::{DiskError, OnDisk};
 use crate::imprint;
 use crate::intake::{Intake, Taken};
 use crate::inventory::{LayerRecord, PartialRecord};
+use crate::ledger::Reservation;
 use crate::progress::Meter;
 use crate::seal::{self, Unhurried};
 use crate::store::{Inner, unix_seconds};
@@ -59,6 +60,21 @@ pub(crate) struct Task {
     pub(crate) digest: Digest,
     pub(crate) purpose: Purpose,
     pub(crate) there: u64,
+    /// Space for what is made of it.
+    pub(crate) content: Arc<Reservation>,
+}
+
+/// What a layer may take while others take theirs.
+#[derive(Debug)]
+struct Room {
+    content: Arc<Reservation>,
+    limit: u64,
+}
+
+impl Budget for Room {
+    fn covers(&self, bytes: u64) -> bool {
+        self.content.extend_to(bytes, self.limit)
+    }
 }
 
 impl Task {
@@ -270,10 +286,9 @@ impl Task {
         };
         let free = self.inner.folders.free_bytes().map_err(disk(self.digest))?;
         options.limits.total_bytes = options.limits.total_bytes.min(free);
-        if let Some(max) = self.inner.settings.max_bytes {
-            let used = self.inner.ledger.lock().inventory.used_bytes();
-            let left = max.saturating_sub(used);
-            options.limits.total_bytes = options.limits.total_bytes.min(left);
+        if let Some(limit) = self.inner.settings.max_bytes {
+            let content = Arc::clone(&self.content);
+            options.budget = Some(Arc::new(Room { content, limit }));
         }
         Ok(options)
     }
@@ -328,12 +343,10 @@ impl Task {
             .write(move |db| db::put_layer(db, &digest, &row))
             .wait()
             .map_err(|source| InstallError::Database { digest, source })?;
-        self.inner
-            .ledger
-            .lock()
-            .inventory
-            .layers
-            .insert(digest, layer);
+        let mut state = self.inner.ledger.lock();
+        state.inventory.layers.insert(digest, layer);
+        self.content.give_back(&mut state);
+        drop(state);
         muster_fault::hit(crate::fault::LAYER_RECORDED);
         Ok(())
     }

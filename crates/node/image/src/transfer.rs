@@ -22,8 +22,8 @@ use crate::ledger::Reservation;
 use crate::store::{ImageStore, Inner};
 use crate::take::{LayerOrder, Outcome, Purpose, Task, disk};
 
-/// Space that is reserved for a compressed layer's content, in sizes of the layer. What it really takes is counted afterwards,
-/// and cannot be more than there is.
+/// Space that is reserved for a compressed layer's content, in sizes of the layer. What it takes beyond that is reserved as it comes,
+/// and what it really takes is counted afterwards.
 const EXPECTED_RATIO: u64 = 3;
 
 /// What a try holds, and gives back when its thread is done.
@@ -151,7 +151,7 @@ impl ImageStore {
         let store = self.clone();
         let bytes = size.unwrap_or(limit).saturating_sub(there);
         let reserve = move || store.inner.reserve(digest, bytes, purpose);
-        let reservation = blocking(digest, reserve).await?;
+        let (reservation, content) = blocking(digest, reserve).await?;
 
         let (sender, receiver) = mpsc::channel(QUEUE);
         let task = Task {
@@ -160,6 +160,7 @@ impl ImageStore {
             digest,
             purpose,
             there,
+            content: Arc::new(content),
         };
         let taking = blocking(digest, move || {
             let outcome = task.run(receiver);
@@ -199,13 +200,13 @@ impl Inner {
         }
     }
 
-    /// Promises space, after removing what nobody wants if that is needed.
+    /// Promises space for the download and for what is made of it, after removing what nobody wants if that is needed.
     fn reserve(
         &self,
         digest: Digest,
         bytes: u64,
         purpose: Purpose,
-    ) -> Result<Reservation, InstallError> {
+    ) -> Result<(Reservation, Reservation), InstallError> {
         let content = match purpose {
             Purpose::Blob => 0,
             Purpose::Layer(order) => match order.format {
@@ -228,7 +229,7 @@ impl Inner {
             let promised = self.ledger.lock().reserved;
             let short = needed.saturating_add(promised).saturating_sub(free);
             let missing = match (short, Reservation::take(&self.ledger, needed, limit)) {
-                (0, Ok(reservation)) => return Ok(reservation),
+                (0, Ok(reservation)) => return Ok(reservation.split(content)),
                 (short, Ok(_)) if last => return Err(refuse(short, SpaceLimit::FileSystem(free))),
                 (_, Err(missing)) if last => {
                     return Err(refuse(missing, SpaceLimit::Setting(limit)));

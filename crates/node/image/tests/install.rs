@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -15,6 +16,7 @@ use muster_image::{
     FetchBlobError, HttpSettings, InstallError, LayoutSource, Progress, SpaceLimit, UrlSource,
 };
 use muster_lab::oci::{BlobDigest, Compression, Image, LayerBuilder};
+use muster_lab::poll_until;
 use muster_layer::UnpackError;
 use tokio::sync::watch;
 
@@ -447,6 +449,60 @@ async fn space_is_reserved_before_the_download_and_made_by_removing_what_nobody_
         .unwrap();
     store.install(two, source, None).await.unwrap();
     assert_eq!(store.installed(one).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn layers_that_grow_at_the_same_time_share_what_there_is() {
+    const MIB: usize = 1 << 20;
+    let mut layout = TestLayout::new();
+    let mut image = Image::new();
+    for number in 0..8_u8 {
+        // A thousand times what comes.
+        let large = LayerBuilder::new().file("large", vec![number; 2 * MIB], 0o644);
+        image = image.layer(large.build(Compression::Gzip).unwrap());
+    }
+    let digest = layout.add("all", &image);
+    let at_most = async |max_bytes: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = settings(folder.path());
+        settings.max_bytes = Some(max_bytes);
+        settings.parallel = 8;
+        settings.documents.document_bytes = 64 << 10;
+        let (store, _) = open_with(settings).await;
+        let mut installing = pin!(store.install(digest, layout.source(), None));
+        let mut most = 0;
+        let mut look = || {
+            let usage = store.usage();
+            most = most.max(usage.used_bytes + usage.reserved_bytes);
+            usage.reserved_bytes
+        };
+        let installed = loop {
+            let turn = tokio::time::timeout(Duration::from_millis(1), &mut installing);
+            if let Ok(installed) = turn.await {
+                break installed;
+            }
+            look();
+        };
+        // Those that were being unpacked go on to their ends.
+        poll_until(Duration::from_secs(60), "nothing is unpacked", || {
+            look() == 0
+        });
+        assert!(most <= max_bytes, "{most} of {max_bytes}");
+        installed
+    };
+    let installed = at_most(20 * MIB as u64).await;
+    assert_eq!(installed.unwrap().layers.len(), 8);
+    let error = at_most(5 * MIB as u64).await.unwrap_err();
+    // Whichever of them was first to want too much.
+    let is_short = match &error {
+        InstallError::NoSpace { .. } => true,
+        InstallError::Unpack { source, .. } => {
+            let rule = std::error::Error::source(&**source);
+            rule.is_some_and(|rule| rule.to_string().contains("no space left"))
+        }
+        _ => false,
+    };
+    assert!(is_short, "{error:?}");
 }
 
 #[tokio::test]

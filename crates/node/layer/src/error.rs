@@ -300,6 +300,12 @@ pub enum Rule {
         /// [`crate::Limits::total_bytes`].
         limit: u64,
     },
+    /// [`crate::Budget`] gives it no more.
+    #[error("there is no space left for the layer's {bytes} bytes")]
+    NoSpace {
+        /// So many there were until then.
+        bytes: u64,
+    },
     /// Too large a file.
     #[error("it has more than {limit} bytes")]
     FileBytes {

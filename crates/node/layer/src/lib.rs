@@ -80,8 +80,8 @@ mod xattr;
 pub use decode::DamageKind;
 pub use error::{EntryRef, NameRule, Rule, UnpackError};
 pub use options::{
-    Compression, Durability, EndOfLayer, IdRange, Limits, Options, OverlayXattrs, Ownership,
-    Privilege, Special, WhiteoutForm, Whiteouts,
+    Budget, Compression, Durability, EndOfLayer, IdRange, Limits, Options, OverlayXattrs,
+    Ownership, Privilege, Special, WhiteoutForm, Whiteouts,
 };
 pub use remove::{RemoveError, remove_contents, remove_tree};
 pub use report::Report;

@@ -1,5 +1,6 @@
 //! What a caller can choose.
 
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub struct Options {
     pub diff_id: Option<[u8; 32]>,
     /// Bounds on everything.
     pub limits: Limits,
+    /// Space that is shared with others; nobody is asked where absent.
+    pub budget: Option<Arc<dyn Budget>>,
     /// The unpacked layers below, the uppermost first. A folder that has no entry in this layer gets owner, mode and time from the
     /// first of them that has it, because overlayfs shows the uppermost folder's. [`crate::Report::undescribed_folders`] says
     /// whether that made a difference.
@@ -44,6 +47,13 @@ pub struct Options {
     pub end: EndOfLayer,
     /// What is on disk when the call returns.
     pub durability: Durability,
+}
+
+/// Gives out space that several layers share while they are unpacked.
+pub trait Budget: fmt::Debug + Send + Sync {
+    /// Whether the layer may have so many bytes of uncompressed archive in all. Asked again and again as they come, before they
+    /// are written; the layer is refused when it may not.
+    fn covers(&self, bytes: u64) -> bool;
 }
 
 /// Bounds. A layer that needs more is refused.

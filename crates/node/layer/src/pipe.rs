@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::decode::{DamageKind, Decoder};
 use crate::error::{Fault, Rule};
-use crate::options::Limits;
+use crate::options::{Budget, Limits, Options};
 
 /// Size of every buffer; a multiple of [`BLOCK`], so that no header lies in two buffers.
 const BUFFER: usize = 64 << 10;
@@ -70,11 +70,12 @@ impl Inlet {
         self,
         mut reader: impl Read,
         mut decoder: Decoder,
-        limits: &Limits,
+        options: &Options,
     ) -> Source {
         let mut pump = Pump {
             inlet: &self,
-            limits,
+            limits: &options.limits,
+            budget: options.budget.as_deref(),
             read: 0,
             produced: 0,
             hash: Sha256::new(),
@@ -118,6 +119,7 @@ impl From<DamageKind> for Stop {
 struct Pump<'a> {
     inlet: &'a Inlet,
     limits: &'a Limits,
+    budget: Option<&'a dyn Budget>,
     read: u64,
     produced: u64,
     hash: Sha256,
@@ -175,6 +177,10 @@ impl Pump<'_> {
         let limit = self.limits.total_bytes;
         if self.produced > limit {
             return Err(Stop::Fault(Rule::TotalBytes { limit }.into()));
+        }
+        if self.budget.is_some_and(|it| !it.covers(self.produced)) {
+            let bytes = self.produced;
+            return Err(Stop::Fault(Rule::NoSpace { bytes }.into()));
         }
         let limit = self.limits.ratio;
         if self.produced > self.limits.ratio_free_bytes && self.produced / self.read.max(1) > limit

@@ -49,7 +49,7 @@ pub fn unpack(
             .name("layer-unpack".to_owned())
             .spawn_scoped(scope, move || Unpacker::run(stream, root, options))
             .map_err(UnpackError::Thread)?;
-        let source = inlet.run(reader, decoder, &options.limits);
+        let source = inlet.run(reader, decoder, options);
         let written = writer
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
