@@ -40,7 +40,8 @@
 //! None of its own; see [`muster_bundle`].
 //!
 //! # Deliberately absent
-//! Capabilities and kernel settings (items that ask are refused by name), and PID namespaces.
+//! Capabilities, kernel settings and a root that can be written to (items that ask are refused by name), PID namespaces, and, with
+//! root, user namespaces (an item that asks is told that it runs without).
 
 pub mod plan;
 mod runtime;

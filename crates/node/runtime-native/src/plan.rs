@@ -44,6 +44,11 @@ pub enum PlanError {
     /// Only containers have kernel settings.
     #[error("it asks for the kernel setting {0}, which the native runtime does not set")]
     Sysctl(String),
+    /// Only containers have a root that can be written to.
+    #[error(
+        "it asks for a root that it can write to, which the native runtime never gives: its image is read-only, /tmp and its storage are not"
+    )]
+    WritableRoot,
     /// A CPU limit in DMIPS, and nobody knows how many the node has.
     #[error(
         "it has a CPU limit of {0} DMIPS, and it is not known how many this node has: set its maxDMIPS"
@@ -93,6 +98,9 @@ pub struct Plan {
     pub open_files: u64,
     /// What its cgroup is held to.
     pub limits: Limits,
+    /// It is to be in a user namespace.
+    #[serde(default)]
+    pub user_namespace: bool,
 }
 
 /// Which network a program is in.
@@ -141,6 +149,9 @@ pub fn plan(instance: &InstanceSpec, host: &HostFacts, folder: &Path) -> Result<
     if let Some(asked) = item.sandbox.capabilities.first() {
         return Err(PlanError::Capability(asked.clone()));
     }
+    if item.sandbox.writable_rootfs {
+        return Err(PlanError::WritableRoot);
+    }
     if let Some(asked) = item.sysctl.keys().next() {
         return Err(PlanError::Sysctl(asked.clone()));
     }
@@ -163,9 +174,11 @@ pub fn plan(instance: &InstanceSpec, host: &HostFacts, folder: &Path) -> Result<
             None if host.shares_network => Network::Host,
             None => Network::Empty,
         },
-        tmp_size: tmp_size.unwrap_or(TMP_SIZE),
+        // To the kernel, none is no limit.
+        tmp_size: tmp_size.unwrap_or(TMP_SIZE).max(1),
         open_files: open_files.unwrap_or(OPEN_FILES),
         limits: limits(instance, host)?,
+        user_namespace: item.sandbox.user_namespace,
     })
 }
 
@@ -332,6 +345,8 @@ mod tests {
             (plan.limits, plan.tmp_size, plan.open_files),
             (Limits::default(), 64 << 20, 1024)
         );
+        let none = planned(|instance| instance.item_config.quotas.tmp_limit = Some(0));
+        assert_eq!(none.unwrap().tmp_size, 1, "zero would be no limit");
         let tiny = planned(|instance| instance.item_config.quotas.cpu_dmips_limit = Some(1));
         assert_eq!(tiny.unwrap().limits.cpu_quota, Some(LEAST_QUOTA));
         let unknown = HostFacts {
@@ -364,6 +379,8 @@ mod tests {
                 [("net.core.somaxconn".to_owned(), "1".to_owned())].into();
         });
         assert_eq!(sysctl, Err(PlanError::Sysctl("net.core.somaxconn".into())));
+        let writable = planned(|instance| instance.item_config.sandbox.writable_rootfs = true);
+        assert_eq!(writable, Err(PlanError::WritableRoot));
         let nothing = planned(|instance| instance.image_config.entrypoint.clear());
         assert_eq!(nothing, Err(PlanError::NoCommand));
     }

@@ -13,7 +13,7 @@ pub struct RunPlace {
     /// The instance's own cgroup below that, where its limits are set. With version 1 only this one is certain to be in the
     /// trees of all controllers. It may be missing where nothing is limited.
     pub instance_cgroup: Option<String>,
-    /// What it has written over its image, as far as that is on a disk.
+    /// What it has written over its image, where it may: a folder on a disk, or in memory where its size is limited.
     pub written: Option<PathBuf>,
     /// What of its sandbox could not be had here, one sentence each.
     pub lacks: Vec<String>,

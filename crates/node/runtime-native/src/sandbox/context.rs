@@ -84,6 +84,10 @@ pub(super) fn context(
             gid: plan.gid,
             groups: plan.groups.clone(),
         };
+        if plan.user_namespace {
+            let why = "with root, the native runtime makes none";
+            lacking.push(("its user namespace".to_owned(), why.to_owned()));
+        }
         (namespaces(&plan.network, false), Some(identity))
     } else {
         if rights.uid != plan.uid {

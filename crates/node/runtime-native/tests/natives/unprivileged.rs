@@ -62,6 +62,7 @@ impl Rig {
             network: Network::Empty,
             tmp_size: 1 << 20,
             open_files: 64,
+            user_namespace: false,
             limits: Limits {
                 memory: Some(1 << 30),
                 ..Limits::default()

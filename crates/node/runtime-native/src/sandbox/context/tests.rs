@@ -25,6 +25,7 @@ fn plan() -> Plan {
         tmp_size: 4096,
         open_files: 64,
         limits: Limits::default(),
+        user_namespace: false,
     }
 }
 
@@ -90,6 +91,24 @@ fn whoever_is_not_root_is_told_what_that_costs() {
         ..plan()
     };
     assert_eq!(made(&own, somebody).2, []);
+}
+
+#[test]
+fn a_user_namespace_that_is_asked_for_is_had_or_named() {
+    let asks = Plan {
+        user_namespace: true,
+        uid: 4242,
+        groups: Vec::new(),
+        open_files: 9,
+        ..plan()
+    };
+    let (_, sandbox, lacking) = made(&asks, ROOT);
+    assert!(!sandbox.namespaces.users);
+    let parts: Vec<&str> = lacking.iter().map(|(part, _)| part.as_str()).collect();
+    assert_eq!(parts, ["its user namespace"]);
+    let (_, sandbox, lacking) = made(&asks, Rights { uid: 4242, ..ROOT });
+    assert!(sandbox.namespaces.users);
+    assert_eq!(lacking, []);
 }
 
 #[test]
