@@ -8,7 +8,7 @@ use muster_api::domain::{
     fault_to_wire,
 };
 use muster_api::{common::v2 as common, servicemanager::v5 as wire};
-use muster_runtime::RunId;
+use muster_runtime::{RunId, RunPolicy};
 use muster_store::{Migration, Schema, Step, Store, StoreError};
 use muster_telemetry::ErrorChain;
 use prost::Message;
@@ -98,6 +98,40 @@ struct RowRecord {
     /// Milliseconds.
     #[prost(uint64, optional, tag = "13")]
     offline_ttl: Option<u64>,
+    #[prost(message, optional, tag = "14")]
+    policy: Option<PolicyRecord>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PolicyRecord {
+    /// Milliseconds.
+    #[prost(uint64, tag = "1")]
+    restart_interval: u64,
+    #[prost(uint32, tag = "2")]
+    start_burst: u32,
+    /// Milliseconds.
+    #[prost(uint64, tag = "3")]
+    start_interval: u64,
+}
+
+impl From<RunPolicy> for PolicyRecord {
+    fn from(policy: RunPolicy) -> Self {
+        Self {
+            restart_interval: millis(policy.restart_interval),
+            start_burst: policy.start_burst,
+            start_interval: millis(policy.start_interval),
+        }
+    }
+}
+
+impl From<PolicyRecord> for RunPolicy {
+    fn from(record: PolicyRecord) -> Self {
+        Self {
+            restart_interval: Duration::from_millis(record.restart_interval),
+            start_burst: record.start_burst,
+            start_interval: Duration::from_millis(record.start_interval),
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -168,6 +202,7 @@ fn encode_row(ident: &InstanceIdent, row: &Row) -> Vec<u8> {
         given_up_because: because.map(|it| fault_to_wire(Some(it))),
         ends_of_run: row.known.ends,
         offline_ttl: row.known.offline_ttl.map(millis),
+        policy: row.known.policy.map(PolicyRecord::from),
     };
     record.encode_to_vec()
 }
@@ -193,6 +228,7 @@ fn decode_row(record: RowRecord) -> Result<(InstanceIdent, Row), ConvertError> {
         known: Known {
             ends: record.ends_of_run,
             offline_ttl: record.offline_ttl.map(Duration::from_millis),
+            policy: record.policy.map(RunPolicy::from),
         },
         setback: Setback {
             crashes: Crashes {

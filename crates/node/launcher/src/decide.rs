@@ -29,10 +29,12 @@ use self::offline::Offline;
 use crate::limits::Limits;
 use crate::target::{DesiredSet, EnvOverride, Target, overrides_for};
 
-/// What time it is.
+/// What time it is, by the clock that fits the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// Since some moment of this boot; goes on while the machine sleeps, never back.
+    /// Time in which programs could run: stands still while the machine sleeps. For health, waits and patience.
+    pub awake: Duration,
+    /// Since some moment of this boot; goes on while the machine sleeps, never back. For time on its own.
     pub steady: Duration,
     /// What the clock on the wall says; may jump.
     pub wall: SystemTime,
@@ -157,17 +159,16 @@ impl Decider {
         self.instances.values().map(status::of).collect()
     }
 
-    /// When to come again with [`Event::Tick`].
-    pub fn deadline(&self, now: Now) -> Option<Duration> {
+    /// How long from now until [`Event::Tick`] is due, if the machine does not sleep meanwhile.
+    pub fn due_in(&self, now: Now) -> Option<Duration> {
         let offline = self.offline.deadline(self.offline_ttls(), now);
+        let offline = offline.map(|due| due.saturating_sub(now.steady));
         let expiry = self.overrides.iter().filter_map(|it| it.expires).min();
-        let expiry = expiry.map(|at| {
-            let left = at.duration_since(now.wall).unwrap_or_default();
-            now.steady + left
-        });
+        let expiry = expiry.map(|at| at.duration_since(now.wall).unwrap_or_default());
         let instances = self.instances.values();
         instances
             .filter_map(|instance| instance.deadline(&self.limits, now))
+            .map(|due| due.saturating_sub(now.awake))
             .chain(offline)
             .chain(expiry)
             .min()
@@ -240,7 +241,7 @@ impl Decider {
             }
         }
         for (ident, instance) in &mut self.instances {
-            if !named.contains(ident) {
+            if !named.contains(ident) && !wanted.names_more {
                 instance.set_goal(None);
             }
         }
@@ -313,18 +314,28 @@ impl Decider {
     }
 
     fn begin_stops(&mut self, now: Now, step: &mut Step) {
-        let stopping = |it: &&Instance| matches!(it.have, Have::Stopping { .. });
-        let under_way = self.instances.values().filter(stopping).count();
-        let mut free = self.limits.stops.max(1).saturating_sub(under_way);
-        let mut all: Vec<&mut Instance> = self.instances.values_mut().collect();
-        // First those that something waits for to take their place.
-        all.sort_by_key(|it| std::cmp::Reverse(it.want.as_ref().map(|want| want.info.priority)));
-        for instance in all {
-            if free == 0 {
-                break;
-            }
-            if let Some((target, grace)) = instance.begin_stop(now) {
-                free -= 1;
+        let instances = self.instances.iter();
+        let mut due: Vec<InstanceIdent> = instances
+            .filter(|(_, instance)| instance.stop_is_due(now))
+            .map(|(ident, _)| ident.clone())
+            .collect();
+        if due.is_empty() {
+            return;
+        }
+        let under_way = self
+            .instances
+            .values()
+            .filter(|instance| instance.takes_a_stop(&self.limits, now))
+            .count();
+        let free = self.limits.stops.max(1).saturating_sub(under_way);
+        if due.len() > free {
+            let urgency = order::stop_urgency(&self.instances);
+            due.sort_by_key(|ident| std::cmp::Reverse(urgency.get(ident)));
+        }
+        for ident in due.iter().take(free) {
+            if let Some(instance) = self.instances.get_mut(ident)
+                && let Some((target, grace)) = instance.begin_stop(now)
+            {
                 let grace = grace.unwrap_or(self.limits.stop_grace);
                 step.effects.push(Effect::Stop { target, grace });
             }

@@ -214,8 +214,8 @@ impl Driver {
         self.carry_out(first).await;
         loop {
             let now = clock::now();
-            let due = self.decider.deadline(now);
-            let nap = clock::nap(due, now);
+            let due_in = self.decider.due_in(now);
+            let nap = clock::nap(due_in);
             let event = tokio::select! {
                 command = inbox.recv() => match command {
                     Some(Command::Decide(event)) => {
@@ -240,7 +240,9 @@ impl Driver {
                 },
                 Some(event) = events.next() => Event::Run(event),
                 () = tokio::time::sleep(nap) => {
-                    if due.is_none_or(|due| due > clock::now().steady) {
+                    // The clock that stops for a sleeping machine may be behind: then this is once too often.
+                    let passed = clock::now().steady.saturating_sub(now.steady);
+                    if due_in.is_none_or(|due| due > passed) {
                         continue;
                     }
                     Event::Tick

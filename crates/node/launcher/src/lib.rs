@@ -28,9 +28,11 @@
 //! | a stop under way | wait | wait | wait |
 //!
 //! **Turns.** Higher priority starts first; an instance waits for those of items that it connects to (`dependencies`,
-//! `allowedConnections`), which are as urgent as it is. Only starts that are under way or ready hold others up, and a fetch only for
-//! [`Limits::order_patience`]. Two instances that share storage or state are never up together while one of them is on its way
-//! out.
+//! `allowedConnections`), which are as urgent as it is. Only starts that are under way or ready hold others up, those whose leftovers
+//! wait to be cleared away, and a fetch only for [`Limits::order_patience`]. Two instances that share storage or state are never up
+//! together while one of them is on its way out. Of stops, those come first that somebody urgent waits for: to start in its place, or
+//! with its storage, address or resource. Their number is bounded because of the work; one that waits for a program that does not want
+//! to end takes nobody's place ([`Limits::stop_patience`]).
 //!
 //! **Failures.** The init system restarts what ends, `restartInterval` later. Ends are counted over the whole life of an
 //! instance, also while no launcher is there: `startBurst` of them, whether within `startInterval` or over hours, and it is
@@ -45,9 +47,13 @@
 //! permissions) says nothing about the version: it is tried again shortly, is not counted, and holds nobody else up.
 //!
 //! **Refusals.** An instance of a set that makes no sense is reported as failed, with the reason; what runs of it stays as it is.
+//! Where not even its name can be read, it may be any of those that run and are not named: all of them stay until a set can be read.
 //!
 //! **A lost database.** Without any record of a start, what runs is left alone until the first set arrives, and is ended then:
 //! nobody knows what it is made of.
+//!
+//! **Time.** Health, forgiveness and waits are measured in time that the machine was awake: a program shows nothing while it is
+//! suspended. Time on its own goes on while the machine sleeps.
 //!
 //! **Offline.** An item's `offlineTTL` counts time without the cloud, as the controller tells, or without a controller where none
 //! ever told of a cloud; and only while the node is powered: the clock of a device that was switched off cannot be trusted.

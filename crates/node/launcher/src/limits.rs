@@ -7,8 +7,10 @@ use std::time::Duration;
 pub struct Limits {
     /// So many instances are started at a time.
     pub starts: usize,
-    /// So many instances are stopped at a time. Most of a stop is waiting, so this is about bursts of work.
+    /// So many instances are stopped at a time: this bounds bursts of work.
     pub stops: usize,
+    /// A stop that takes longer waits for its program to end rather than works, and is none of [`stops`](Self::stops) any more.
+    pub stop_patience: Duration,
     /// So many images are fetched at a time.
     pub fetches: usize,
     /// A version that runs for so long (or for its `startInterval`, if that is longer) is good.
@@ -30,6 +32,7 @@ impl Default for Limits {
         Self {
             starts: 8,
             stops: 32,
+            stop_patience: Duration::from_millis(500),
             fetches: 3,
             health_period: Duration::from_secs(10),
             forgive_after: Duration::from_secs(600),

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::SystemTime;
 
 use muster_api::domain::{
-    AosError, EnvVar, InstanceFilter, InstanceIdent, InstanceInfo, NetworkId,
+    AosError, DataPath, EnvVar, InstanceFilter, InstanceIdent, InstanceInfo, NetworkId,
 };
 
 /// Everything whose change means that an instance has to be started anew.
@@ -22,22 +22,33 @@ impl Target {
         &self.info.instance
     }
 
+    /// What it uses that only one may use at a time.
+    pub(crate) fn sole(&self) -> impl Iterator<Item = Sole<'_>> {
+        let info = &self.info;
+        let storage = info.storage_path.as_ref().map(Sole::Storage);
+        let state = info.state_path.as_ref().map(Sole::State);
+        let address = info.network.as_ref();
+        let address = address.map(|network| Sole::Address(&network.network_id, network.ip));
+        let name = Sole::Name(info.instance.instance_id().as_u128());
+        [storage, state, address, Some(name)].into_iter().flatten()
+    }
+
     /// Whether both use something that only one may use at a time.
     pub(crate) fn shares_with(&self, other: &Self) -> bool {
-        fn same<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
-            one.is_some() && one == other
-        }
-        let (one, other) = (&self.info, &other.info);
-        same(one.storage_path.as_ref(), other.storage_path.as_ref())
-            || same(one.state_path.as_ref(), other.state_path.as_ref())
-            || same(address(one).as_ref(), address(other).as_ref())
-            || one.instance.instance_id() == other.instance.instance_id()
+        let has: Vec<Sole<'_>> = self.sole().collect();
+        other.sole().any(|needed| has.contains(&needed))
     }
 }
 
-fn address(info: &InstanceInfo) -> Option<(&NetworkId, IpAddr)> {
-    let network = info.network.as_ref()?;
-    Some((&network.network_id, network.ip))
+/// Something that only one instance may use at a time, or, of resources, only so many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sole<'a> {
+    Storage(&'a DataPath),
+    State(&'a DataPath),
+    Address(&'a NetworkId, IpAddr),
+    /// What units, folders and networks of instances are called by.
+    Name(u128),
+    Resource(&'a str),
 }
 
 /// What the controller wants: exactly these instances.
@@ -47,6 +58,8 @@ pub struct DesiredSet {
     pub instances: Vec<InstanceInfo>,
     /// Those that are wanted and make no sense. What runs of them is left alone.
     pub refused: Vec<Refused>,
+    /// It names more, and nobody can tell which: what runs and is not named may be one of those, and is left alone.
+    pub names_more: bool,
 }
 
 impl From<Vec<InstanceInfo>> for DesiredSet {
@@ -54,6 +67,7 @@ impl From<Vec<InstanceInfo>> for DesiredSet {
         Self {
             instances,
             refused: Vec::new(),
+            names_more: false,
         }
     }
 }

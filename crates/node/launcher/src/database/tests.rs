@@ -55,6 +55,11 @@ async fn how_an_instance_failed_is_read_back() {
         known: Known {
             ends: 5,
             offline_ttl: Some(Duration::from_secs(300)),
+            policy: Some(RunPolicy {
+                restart_interval: Duration::from_millis(1500),
+                start_burst: 7,
+                start_interval: Duration::from_secs(40),
+            }),
         },
         setback: Setback {
             crashes: Crashes {

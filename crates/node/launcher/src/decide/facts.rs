@@ -5,6 +5,7 @@ use std::time::Duration;
 use muster_api::domain::ItemId;
 use muster_runtime::RunPolicy;
 
+use super::Known;
 use crate::limits::Limits;
 
 /// What an item says that matters for deciding.
@@ -38,6 +39,16 @@ impl Facts {
             offline_ttl: None,
             after: Vec::new(),
             scarce: Vec::new(),
+        }
+    }
+
+    /// What is known of a run whose image cannot say anything any more.
+    pub(crate) fn remembered(known: &Known) -> Self {
+        let unknown = Self::unknown();
+        Self {
+            policy: known.policy.unwrap_or(unknown.policy),
+            offline_ttl: known.offline_ttl,
+            ..unknown
         }
     }
 

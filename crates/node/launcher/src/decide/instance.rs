@@ -32,7 +32,13 @@ pub(super) enum Have {
     /// Something that the init system runs.
     Up(Up),
     /// A stop under way.
-    Stopping { target: Arc<Target>, run: RunId },
+    Stopping {
+        target: Arc<Target>,
+        run: RunId,
+        since: Duration,
+    },
+    /// What is left of a run that ended with the machine or while nobody looked: to be removed before anything else.
+    Left { target: Arc<Target>, run: RunId },
     /// A stop that failed.
     Stuck {
         target: Arc<Target>,
@@ -131,7 +137,8 @@ impl Have {
         match self {
             Self::Nothing => None,
             Self::Starting { target, run, .. }
-            | Self::Stopping { target, run }
+            | Self::Stopping { target, run, .. }
+            | Self::Left { target, run }
             | Self::Stuck { target, run, .. } => Some((target, *run)),
             Self::Up(up) => Some((&up.target, up.run)),
         }
@@ -145,7 +152,7 @@ impl Instance {
         Self {
             crashes: row.setback.crashes,
             given_up_for: wait,
-            not_before: wait.map(|wait| now.steady + wait),
+            not_before: wait.map(|wait| now.awake + wait),
             fault,
             goal: row.goal.clone(),
             good: row.good.clone(),
@@ -171,6 +178,23 @@ impl Instance {
 
     pub(super) fn priority(&self) -> u64 {
         self.want.as_ref().map_or(0, |want| want.info.priority)
+    }
+
+    /// Whether what it wants is there, or on its way.
+    pub(super) fn has_what_it_wants(&self) -> bool {
+        match &self.have {
+            Have::Starting { target, .. } => self.want.as_ref() == Some(target),
+            Have::Up(up) => self.want.as_ref() == Some(&up.target) && up.given_up.is_none(),
+            Have::Nothing | Have::Stopping { .. } | Have::Left { .. } | Have::Stuck { .. } => false,
+        }
+    }
+
+    /// What it needs of the node that only so many may have, as far as that is known.
+    pub(super) fn scarce(&self) -> &[String] {
+        match &self.fetch {
+            Fetch::Done { facts, .. } => &facts.scarce,
+            _ => &[],
+        }
     }
 
     /// Items whose instances start before it, as far as that is known.
@@ -242,7 +266,7 @@ impl Instance {
             && up.pulse == Pulse::Running
             && up.given_up.is_none()
         {
-            let lasts = now.steady.saturating_sub(up.since);
+            let lasts = now.awake.saturating_sub(up.since);
             if lasts >= up.facts.forgiven_after(limits) {
                 self.crashes.forgive();
             }
@@ -275,7 +299,7 @@ impl Instance {
                 as_wanted && up.pulse == Pulse::Running && up.given_up.is_none()
             }
             Have::Stuck { .. } => true,
-            Have::Starting { .. } | Have::Stopping { .. } => false,
+            Have::Starting { .. } | Have::Stopping { .. } | Have::Left { .. } => false,
         }
     }
 
@@ -301,13 +325,17 @@ impl Instance {
             Have::Up(up) => Known {
                 ends: up.ends,
                 offline_ttl: up.facts.offline_ttl,
+                policy: Some(up.facts.policy),
             },
             Have::Starting { facts, .. } => Known {
                 ends: 0,
                 offline_ttl: facts.offline_ttl,
+                policy: Some(facts.policy),
             },
             // It is on its way out, and nothing of this matters any more.
-            Have::Nothing | Have::Stopping { .. } | Have::Stuck { .. } => Known::default(),
+            Have::Nothing | Have::Stopping { .. } | Have::Left { .. } | Have::Stuck { .. } => {
+                Known::default()
+            }
         }
     }
 
@@ -337,8 +365,10 @@ impl Instance {
             let has_ended = self.crashes != Crashes::default();
             forgiven = has_ended.then(|| up.since + up.facts.forgiven_after(limits));
         }
-        let stuck = match &self.have {
+        let stop = match &self.have {
             Have::Stuck { retry, .. } => Some(*retry),
+            // Then somebody else may be stopped.
+            Have::Stopping { since, .. } => Some(*since + limits.stop_patience),
             _ => None,
         };
         let fetch = match &self.fetch {
@@ -348,10 +378,10 @@ impl Instance {
             Fetch::Failed { retry, .. } => Some(*retry),
             _ => None,
         };
-        [health, forgiven, stuck, fetch, self.not_before]
+        [health, forgiven, stop, fetch, self.not_before]
             .into_iter()
             .flatten()
-            .filter(|due| *due > now.steady)
+            .filter(|due| *due > now.awake)
             .min()
     }
 }

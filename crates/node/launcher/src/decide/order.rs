@@ -7,6 +7,7 @@ use muster_api::domain::{InstanceIdent, ItemId};
 use super::Now;
 use super::instance::{Fetch, Have, Instance, Pulse};
 use crate::limits::Limits;
+use crate::target::Sole;
 
 /// Somebody who is on the way up.
 struct Climber<'a> {
@@ -44,6 +45,40 @@ pub(super) fn urgency(
     }
     let owned = urgency.into_iter();
     owned.map(|(ident, it)| (ident.clone(), it)).collect()
+}
+
+/// How soon what there is of everybody shall be gone: as soon as the most urgent one shall be up that cannot start before, in its
+/// place or with something that it has. Last come those that nobody waits for, which are not in it.
+pub(super) fn stop_urgency(
+    instances: &BTreeMap<InstanceIdent, Instance>,
+) -> BTreeMap<InstanceIdent, u64> {
+    let urgency = urgency(instances);
+    let mut needed: BTreeMap<Sole<'_>, u64> = BTreeMap::new();
+    for (ident, instance) in instances {
+        let Some(want) = instance
+            .want
+            .as_ref()
+            .filter(|_| !instance.has_what_it_wants())
+        else {
+            continue;
+        };
+        let urgent = urgency.get(ident).copied().unwrap_or_default();
+        let scarce = instance.scarce().iter().map(|name| Sole::Resource(name));
+        for sole in want.sole().chain(scarce) {
+            let its = needed.entry(sole).or_insert(urgent);
+            *its = urgent.max(*its);
+        }
+    }
+    let gone_by = |instance: &Instance| {
+        let (target, _) = instance.have.target()?;
+        let holds = instance.holds.iter().map(|name| Sole::Resource(name));
+        let has = target.sole().chain(holds);
+        has.filter_map(|sole| needed.get(&sole)).copied().max()
+    };
+    instances
+        .iter()
+        .filter_map(|(ident, instance)| Some((ident.clone(), gone_by(instance)?)))
+        .collect()
 }
 
 /// The instances that may start now, in order.
@@ -93,26 +128,32 @@ fn climber<'a>(
 ) -> Option<Climber<'a>> {
     let want = instance.want.as_ref()?;
     let ready = match &instance.have {
-        Have::Starting { .. } | Have::Stopping { .. } => false,
+        Have::Starting { .. } | Have::Stopping { .. } | Have::Left { .. } => false,
         Have::Up(up) => {
             let rising = up.target == *want && up.pulse == Pulse::Starting;
-            // It runs, or what shall replace it is not there yet: nobody has to wait for that.
-            if !rising {
+            // It runs, or what shall replace it is not there yet: nobody has to wait for that. It is waited for when only a place
+            // to be stopped is missing, as it is while it is being stopped.
+            if !rising && !instance.must_stop(up) {
                 return None;
             }
             false
         }
-        Have::Stuck { .. } => return None,
+        Have::Stuck { retry, .. } => {
+            if *retry > now.awake {
+                return None;
+            }
+            false
+        }
         Have::Nothing => match &instance.fetch {
             Fetch::Done { .. } => {
-                if instance.not_before.is_some_and(|at| at > now.steady) {
+                if instance.not_before.is_some_and(|at| at > now.awake) {
                     return None;
                 }
                 !collides(ident, instance, all)
             }
             // Whoever waits for a free place is no less needed than who has one.
             Fetch::Waiting { since } | Fetch::Working { since, .. } => {
-                if now.steady.saturating_sub(*since) >= limits.order_patience {
+                if now.awake.saturating_sub(*since) >= limits.order_patience {
                     return None;
                 }
                 false
@@ -136,10 +177,7 @@ fn collides(
     let Some(want) = &instance.want else {
         return false;
     };
-    let scarce = match &instance.fetch {
-        Fetch::Done { facts, .. } => facts.scarce.as_slice(),
-        _ => &[],
-    };
+    let scarce = instance.scarce();
     let needs = |name: &String| scarce.contains(name);
     all.iter()
         .filter(|(other, _)| *other != ident)

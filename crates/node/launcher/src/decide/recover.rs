@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use muster_api::domain::InstanceIdent;
 use muster_runtime::{Adopted, RunId, RunState};
@@ -41,11 +40,8 @@ impl Decider {
                 instance.last = Some(Arc::new(target.info.clone()));
                 match found.remove(&ident) {
                     Some((adopted, facts)) => {
-                        // Its image may be damaged, and cannot say any more how long it may be on its own.
-                        let facts = facts.unwrap_or_else(|| Facts {
-                            offline_ttl: row.known.offline_ttl,
-                            ..Facts::unknown()
-                        });
+                        // Its image may be damaged, and cannot say any more what matters of it.
+                        let facts = facts.unwrap_or_else(|| Facts::remembered(&row.known));
                         instance.adopt_up(Arc::clone(target), adopted.run, facts, now);
                         if adopted.run == *run {
                             instance.catch_up(adopted, row.known.ends, &decider.limits, now);
@@ -55,10 +51,9 @@ impl Decider {
                     }
                     // It does not run, but what belongs to it may be there: it is removed before anything is started.
                     None => {
-                        instance.have = Have::Stuck {
+                        instance.have = Have::Left {
                             target: Arc::clone(target),
                             run: *run,
-                            retry: Duration::ZERO,
                         };
                     }
                 }
@@ -72,15 +67,18 @@ impl Decider {
 }
 
 impl Instance {
-    /// It went on while nobody looked.
+    /// It went on while nobody looked. Its counter may also have begun anew (an operator started it, or reset it): how many of
+    /// its ends were not counted is not known then, and those that come are counted from there.
     fn catch_up(&mut self, found: Adopted, counted: u32, limits: &Limits, now: Now) {
         if let Have::Up(up) = &mut self.have {
-            up.ends = counted;
-            // What waits for its next start tells of its ends itself.
-            if !matches!(found.state, RunState::Restarting { .. }) {
-                let missed = found.restarts.saturating_sub(counted);
-                self.crashes.missed(missed, &up.facts);
-                up.ends = counted.max(found.restarts);
+            match found.state {
+                // What waits for its next start tells of its ends itself.
+                RunState::Restarting { restarts, .. } => up.ends = counted.min(restarts),
+                _ => {
+                    let missed = found.restarts.saturating_sub(counted);
+                    self.crashes.missed(missed, &up.facts);
+                    up.ends = found.restarts;
+                }
             }
         }
         self.told(found.run, found.state, limits, now);

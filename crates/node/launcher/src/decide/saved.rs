@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_api::domain::{AosError, InstanceIdent, InstanceInfo};
-use muster_runtime::RunId;
+use muster_runtime::{RunId, RunPolicy};
 
 pub use crate::crashes::Crashes;
 use crate::target::{EnvOverride, Target};
@@ -42,6 +42,8 @@ pub struct Known {
     pub ends: u32,
     /// Its item may run on its own for so long.
     pub offline_ttl: Option<Duration>,
+    /// How its ends are counted; `None` in records of versions that did not keep it.
+    pub policy: Option<RunPolicy>,
 }
 
 /// How an instance has failed since that was last forgiven.

@@ -90,9 +90,11 @@ fn state(instance: &Instance) -> (InstanceState, Option<AosError>) {
         Have::Stopping { .. } if instance.stop_fault().is_some() => {
             (InstanceState::Failed, instance.stop_fault().cloned())
         }
-        Have::Stopping { .. } if instance.want.is_some() => (InstanceState::Activating, None),
+        Have::Stopping { .. } | Have::Left { .. } if instance.want.is_some() => {
+            (InstanceState::Activating, None)
+        }
         // It holds what it holds until it is gone.
-        Have::Stopping { .. } => (InstanceState::Active, None),
+        Have::Stopping { .. } | Have::Left { .. } => (InstanceState::Active, None),
         Have::Stuck { .. } => (InstanceState::Failed, instance.fault.clone()),
         Have::Nothing => nothing(instance, fetch_fault.or(instance.fault.as_ref())),
     }

@@ -52,6 +52,7 @@ fn refused(number: u64, version: u8) -> DesiredSet {
             version: info.version,
             fault: failed("it makes no sense"),
         }],
+        names_more: false,
     }
 }
 
@@ -83,6 +84,28 @@ fn what_makes_no_sense_is_refused_and_what_runs_of_it_stays() {
     assert_eq!(world.running_versions(), ["item1 2.0.0"]);
     let status = world.last_status(&info(1, 1).instance);
     assert_eq!((status.state, status.error), (InstanceState::Active, None));
+}
+
+#[test]
+fn nothing_is_stopped_for_a_set_that_names_more_than_can_be_read() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1), info(2, 1)].into()));
+    world.run_actions();
+    let set = DesiredSet {
+        names_more: true,
+        ..vec![info(2, 2), info(3, 1)].into()
+    };
+    world.event(Event::Update(set));
+    world.run_actions();
+    let all = ["item1 1.0.0", "item2 2.0.0", "item3 1.0.0"];
+    assert_eq!(world.running_versions(), all, "what can be read is done");
+    assert_eq!(world.settled.last().unwrap().len(), 3, "and all is told");
+    world.die();
+    world.run_actions();
+    assert_eq!(world.running_versions(), all);
+    world.event(Event::Update(vec![info(3, 1)].into()));
+    world.run_actions();
+    assert_eq!(world.running_versions(), ["item3 1.0.0"]);
 }
 
 #[test]

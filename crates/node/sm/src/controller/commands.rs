@@ -163,10 +163,11 @@ impl Commands {
         }
     }
 
-    /// Each instance stands for itself: one that makes no sense is reported, the others run.
+    /// Each instance stands for itself: one that makes no sense is reported, the others run. One that does not even say which it is
+    /// may be any that runs, so none is stopped for not being named.
     async fn update(&self, update: wire::UpdateInstances) {
         let mut instances = Vec::with_capacity(update.start_instances.len());
-        let mut refused = Vec::new();
+        let (mut refused, mut nameless) = (Vec::new(), 0_usize);
         for instance in update.start_instances {
             let (ident, version) = (instance.instance.clone(), instance.version.clone());
             match InstanceInfo::try_from(instance) {
@@ -174,20 +175,28 @@ impl Commands {
                 Err(error) => {
                     tracing::error!(%error, "the controller wants an instance that cannot be");
                     let ident = ident.and_then(|ident| InstanceIdent::try_from(ident).ok());
-                    refused.extend(ident.map(|instance| Refused {
-                        instance,
-                        version,
-                        fault: AosError::new(AosCode::InvalidArgument, error.to_string()),
-                    }));
+                    match ident {
+                        Some(instance) => refused.push(Refused {
+                            instance,
+                            version,
+                            fault: AosError::new(AosCode::InvalidArgument, error.to_string()),
+                        }),
+                        None => nameless += 1,
+                    }
                 }
             }
         }
         tracing::info!(
             wanted = instances.len(),
             refused = refused.len(),
+            nameless,
             "new set of instances"
         );
-        let set = DesiredSet { instances, refused };
+        let set = DesiredSet {
+            instances,
+            refused,
+            names_more: nameless > 0,
+        };
         if self.services.launcher.update(set).await.is_err() {
             tracing::error!("the launcher has ended; the set of instances is not taken");
         }

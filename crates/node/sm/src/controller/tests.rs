@@ -362,6 +362,34 @@ async fn an_instance_that_makes_no_sense_is_refused_and_the_others_are_taken() {
 }
 
 #[tokio::test]
+async fn an_instance_that_does_not_say_which_it_is_costs_no_other_its_place() {
+    let mut rig = rig().await;
+    let mut node = rig.nodes.recv().await.expect("a node");
+    node.command(update(&["one", "two"])).await;
+    while all_statuses(&mut node).await != ["one failed", "two failed"] {}
+    // Of each set, one instance has no name, or one that cannot be.
+    let (mut nameless, mut strange) = (instance("two"), instance("two"));
+    nameless.instance = None;
+    strange.instance.get_or_insert_default().item_id = String::new();
+    let mut known = vec!["one failed".to_owned(), "two failed".to_owned()];
+    for (bad, new) in [(nameless, "three"), (strange, "zfour")] {
+        let set = wire::UpdateInstances {
+            start_instances: vec![instance("one"), bad, instance(new)],
+            stop_instances: Vec::new(),
+        };
+        node.command(In::UpdateInstances(set)).await;
+        known.push(format!("{new} failed"));
+        known.sort();
+        while all_statuses(&mut node).await != known {}
+    }
+    // What can be read holds again.
+    node.command(update(&["one"])).await;
+    while all_statuses(&mut node).await != ["one failed"] {}
+    rig.link.stop().await;
+    rig.server.shutdown().await;
+}
+
+#[tokio::test]
 async fn every_question_is_answered_by_a_node_without_the_part_that_knows() {
     let mut rig = rig().await;
     let mut node = rig.nodes.recv().await.expect("a node");

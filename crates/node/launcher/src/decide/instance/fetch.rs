@@ -42,7 +42,7 @@ impl Instance {
         self.want.is_some()
             && match &self.fetch {
                 Fetch::Nothing | Fetch::Waiting { .. } => true,
-                Fetch::Failed { retry, .. } => *retry <= now.steady,
+                Fetch::Failed { retry, .. } => *retry <= now.awake,
                 Fetch::Working { .. } | Fetch::Done { .. } => false,
             }
     }
@@ -50,13 +50,13 @@ impl Instance {
     /// There is a new chance: a fetch that failed need not wait for its turn.
     pub(in crate::decide) fn fetch_again(&mut self, now: Now) {
         if let Fetch::Failed { retry, .. } = &mut self.fetch {
-            *retry = now.steady;
+            *retry = now.awake;
         }
     }
 
     pub(in crate::decide) fn wait_for_fetch(&mut self, now: Now) {
         if self.fetch == Fetch::Nothing {
-            self.fetch = Fetch::Waiting { since: now.steady };
+            self.fetch = Fetch::Waiting { since: now.awake };
         }
     }
 
@@ -64,7 +64,7 @@ impl Instance {
         let target = self.want.clone()?;
         let since = match self.fetch {
             Fetch::Waiting { since } => since,
-            _ => now.steady,
+            _ => now.awake,
         };
         self.fetch = Fetch::Working {
             target: Arc::clone(&target),
@@ -97,7 +97,7 @@ impl Instance {
                 self.fetch = Fetch::Done { target, facts };
             }
             Err(fault) => {
-                let retry = now.steady + self.failed_fetches.give_up(limits);
+                let retry = now.awake + self.failed_fetches.give_up(limits);
                 self.fetch = Fetch::Failed {
                     target,
                     fault,

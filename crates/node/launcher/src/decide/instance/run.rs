@@ -74,14 +74,14 @@ impl Instance {
             Err(StartFault::NotYet(fault)) => {
                 self.nothing_left();
                 self.not_yet = Some(fault);
-                self.not_before = Some(now.steady + NOT_YET_WAIT);
+                self.not_before = Some(now.awake + NOT_YET_WAIT);
             }
             Err(StartFault::Failed(fault)) => {
                 self.nothing_left();
                 match self.crashes.ended(1, Duration::ZERO, &facts, limits) {
                     Verdict::GoOn => {
                         self.fault = Some(fault);
-                        self.not_before = Some(now.steady + facts.policy.restart_interval);
+                        self.not_before = Some(now.awake + facts.policy.restart_interval);
                     }
                     Verdict::GiveUp => self.give_up(&target, fault, limits, now),
                 }
@@ -107,7 +107,7 @@ impl Instance {
             target,
             run,
             pulse: Pulse::Running,
-            since: now.steady,
+            since: now.awake,
             ends: 0,
             facts,
             given_up: None,
@@ -133,7 +133,7 @@ impl Instance {
                 RunState::Running => {
                     if up.pulse != Pulse::Running {
                         up.pulse = Pulse::Running;
-                        up.since = now.steady;
+                        up.since = now.awake;
                     }
                 }
                 RunState::Restarting { last, restarts } => {
@@ -174,22 +174,36 @@ impl Instance {
         } else {
             let wait = self.crashes.give_up(limits);
             self.fault = Some(fault);
-            self.not_before = Some(now.steady + wait);
+            self.not_before = Some(now.awake + wait);
             self.given_up_for = Some(wait);
         }
+    }
+
+    /// Whether nothing but a free place keeps it from being stopped.
+    pub(in crate::decide) fn stop_is_due(&self, now: Now) -> bool {
+        match &self.have {
+            Have::Up(up) => self.must_stop(up),
+            Have::Left { .. } => true,
+            Have::Stuck { retry, .. } => *retry <= now.awake,
+            Have::Nothing | Have::Starting { .. } | Have::Stopping { .. } => false,
+        }
+    }
+
+    /// Whether a stop of it is under way that counts.
+    pub(in crate::decide) fn takes_a_stop(&self, limits: &Limits, now: Now) -> bool {
+        let lasts = |since: Duration| now.awake.saturating_sub(since);
+        matches!(self.have, Have::Stopping { since, .. } if lasts(since) < limits.stop_patience)
     }
 
     pub(in crate::decide) fn begin_stop(
         &mut self,
         now: Now,
     ) -> Option<(Arc<Target>, Option<Duration>)> {
-        let (target, run) = match &self.have {
-            Have::Up(up) if self.must_stop(up) => (Arc::clone(&up.target), up.run),
-            Have::Stuck { target, run, retry } if *retry <= now.steady => {
-                (Arc::clone(target), *run)
-            }
-            _ => return None,
-        };
+        if !self.stop_is_due(now) {
+            return None;
+        }
+        let (target, run) = self.have.target()?;
+        let (target, run) = (Arc::clone(target), run);
         let mut grace = None;
         if let Have::Up(up) = &mut self.have {
             grace = up.facts.stop_timeout;
@@ -198,11 +212,12 @@ impl Instance {
         self.have = Have::Stopping {
             target: Arc::clone(&target),
             run,
+            since: now.awake,
         };
         Some((target, grace))
     }
 
-    fn must_stop(&self, up: &Up) -> bool {
+    pub(in crate::decide) fn must_stop(&self, up: &Up) -> bool {
         let replaced = || self.want.as_ref() != Some(&up.target) && self.is_fetched();
         up.given_up.is_some() || self.want.is_none() || replaced()
     }
@@ -213,7 +228,7 @@ impl Instance {
         limits: &Limits,
         now: Now,
     ) {
-        let Have::Stopping { target, run } = &self.have else {
+        let Have::Stopping { target, run, .. } = &self.have else {
             return;
         };
         let (target, run) = (Arc::clone(target), *run);
@@ -231,7 +246,7 @@ impl Instance {
                 self.have = Have::Stuck {
                     target,
                     run,
-                    retry: now.steady + limits.first_wait,
+                    retry: now.awake + limits.first_wait,
                 };
             }
         }
@@ -246,7 +261,7 @@ impl Instance {
 impl Up {
     fn uptime(&self, now: Now) -> Duration {
         match self.pulse {
-            Pulse::Running => now.steady.saturating_sub(self.since),
+            Pulse::Running => now.awake.saturating_sub(self.since),
             Pulse::Starting | Pulse::Restarting => Duration::ZERO,
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use muster_api::domain::InstanceState;
-use muster_runtime::{Ended, RunState};
+use muster_runtime::{Ended, RunPolicy, RunState};
 
 use super::super::*;
 use super::info;
@@ -172,4 +172,91 @@ fn an_end_that_is_told_twice_is_one() {
     world.tell(&ident, RunState::Restarting { last, restarts: 4 });
     world.run_actions();
     assert!(world.running.is_empty());
+}
+
+#[test]
+fn after_its_counter_began_anew_ends_are_counted_from_there() {
+    let ident = info(1, 1).instance;
+    let mut world = World::new();
+    world.policy = Some(RunPolicy {
+        start_burst: 6,
+        ..Facts::unknown().policy
+    });
+    world.event(Event::Update(vec![info(1, 1)].into()));
+    world.run_actions();
+    for _ in 0..3 {
+        crashes(&mut world);
+    }
+    // An operator resets it; how often it has ended since is not known to be more than was counted.
+    world.reset_counter(&ident);
+    world.crash_unseen(&ident);
+    world.die();
+    for _ in 0..2 {
+        crashes(&mut world);
+    }
+    assert_eq!(world.running.len(), 1, "five were counted");
+    crashes(&mut world);
+    assert!(world.running.is_empty(), "six are enough");
+}
+
+#[test]
+fn how_ends_are_counted_is_known_though_the_image_is_damaged() {
+    for burst in [1, 5] {
+        let mut world = World::new();
+        world.policy = Some(RunPolicy {
+            start_burst: burst,
+            ..Facts::unknown().policy
+        });
+        world.event(Event::Update(vec![info(1, 1)].into()));
+        world.run_actions();
+        world.damaged = true;
+        world.die();
+        let ident = info(1, 1).instance;
+        for _ in 1..burst {
+            world.crash(&ident);
+        }
+        assert!(world.pending_stops().is_empty());
+        world.crash(&ident);
+        assert_eq!(world.pending_stops(), [ident], "{burst} are enough");
+    }
+}
+
+#[test]
+fn the_sleep_of_the_machine_says_nothing_about_a_version() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)].into()));
+    world.run_actions();
+    world.pass(Duration::from_secs(11));
+    world.event(Event::Update(vec![info(1, 2)].into()));
+    world.run_actions();
+    world.pass(Duration::from_secs(1));
+    world.sleep(Duration::from_secs(3600));
+    for _ in 0..3 {
+        crashes(&mut world);
+    }
+    assert_eq!(
+        world.running_versions(),
+        ["item1 1.0.0"],
+        "an hour asleep is no healthy period"
+    );
+}
+
+#[test]
+fn the_sleep_of_the_machine_forgives_nothing_and_shortens_no_wait() {
+    let mut world = World::new();
+    world.event(Event::Update(vec![info(1, 1)].into()));
+    world.run_actions();
+    for _ in 0..2 {
+        crashes(&mut world);
+    }
+    world.sleep(Duration::from_secs(3600));
+    crashes(&mut world);
+    assert!(world.running.is_empty(), "three are three");
+    world.pass(Duration::from_secs(9));
+    world.sleep(Duration::from_secs(3600));
+    world.run_actions();
+    assert!(world.running.is_empty(), "ten seconds awake");
+    world.pass(Duration::from_secs(1));
+    world.run_actions();
+    assert_eq!(world.running.len(), 1);
 }

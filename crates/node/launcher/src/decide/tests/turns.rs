@@ -127,15 +127,137 @@ fn only_so_many_are_stopped_at_a_time_and_those_that_are_replaced_first() {
     world.finish_fetches();
     assert_eq!(world.actions.len(), 32);
     world.finish(0);
-    let stopped = |it: &Effect| match it {
-        Effect::Stop { target, .. } => Some(target.ident().clone()),
-        _ => None,
-    };
-    let last = world.actions.iter().filter_map(stopped).next_back();
+    let last = world.pending_stops().into_iter().next_back();
     assert_eq!(last, Some(info(39, 1).instance));
     assert_eq!(world.actions.len(), 32);
     world.run_actions();
     assert_eq!(world.running_versions(), ["item39 2.0.0"]);
+}
+
+fn limited(stops: usize) -> Limits {
+    Limits {
+        stops,
+        ..Limits::default()
+    }
+}
+
+#[test]
+fn who_has_what_somebody_waits_for_is_stopped_first() {
+    let mut storage = info(7, 1);
+    storage.storage_path = Some("shared".parse().unwrap());
+    let mut heir = info(20, 1);
+    heir.storage_path.clone_from(&storage.storage_path);
+    let cases = [
+        (storage, heir, false),
+        (with_address(7, "net"), with_address(20, "net"), false),
+        (info(7, 1), info(20, 1), true),
+    ];
+    for (last, heir, is_scarce) in cases {
+        let mut world = World::with(limited(2));
+        for item in ["item7", "item20"].into_iter().filter(|_| is_scarce) {
+            world.scarce.insert(item.into(), vec!["camera".into()]);
+        }
+        let before: Vec<_> = (0..7).map(|number| info(number, 1)).collect();
+        world.event(Event::Update([before, vec![last.clone()]].concat().into()));
+        world.run_actions();
+        // Everything goes. Somebody needs what the last one has, and somebody urgent needs nothing of the kind.
+        let mut urgent = info(21, 1);
+        urgent.priority = 9;
+        world.event(Event::Update(vec![heir, urgent].into()));
+        world.finish_fetches();
+        assert_eq!(world.pending_stops().len(), 2);
+        let is_other = |it: &Effect| matches!(it, Effect::Stop { target, .. } if *target.ident() != last.instance);
+        let other = world.actions.iter().position(is_other);
+        world.finish(other.expect("a stop is under way"));
+        let stopping = world.pending_stops();
+        assert!(stopping.contains(&last.instance), "{stopping:?}");
+        world.run_actions();
+        assert_eq!(world.running.len(), 2);
+    }
+}
+
+#[test]
+fn programs_that_do_not_want_to_end_do_not_keep_others_from_being_asked() {
+    let mut world = World::with(limited(2));
+    let set: Vec<_> = (0..10).map(|number| info(number, 1)).collect();
+    world.event(Event::Update(set.into()));
+    world.run_actions();
+    world.event(Event::Update(DesiredSet::default()));
+    for asked in [2, 4, 6, 8, 10] {
+        assert_eq!(world.pending_stops().len(), asked, "two at a time");
+        world.pass(Duration::from_millis(499));
+        assert_eq!(world.pending_stops().len(), asked, "they may be at work");
+        world.pass(Duration::from_millis(1));
+    }
+    world.run_actions();
+    assert!(world.running.is_empty());
+}
+
+#[test]
+fn after_a_reboot_whoever_waits_to_be_cleared_away_is_waited_for() {
+    let mut world = World::with(limited(1));
+    // The most urgent one depends on the one whose turn would be the last.
+    world.after.insert("item4".into(), vec!["item5".into()]);
+    let mut set: Vec<_> = (0..6).map(|number| info(number, 1)).collect();
+    set[4].priority = 9;
+    world.event(Event::Update(set.into()));
+    world.run_actions();
+    world.running.clear();
+    world.die();
+    world.finish_fetches();
+    let waiting = world.last_status(&info(5, 1).instance);
+    assert_eq!(
+        (waiting.state, waiting.error),
+        (muster_api::domain::InstanceState::Activating, None)
+    );
+    // The urgent one comes first, and then what it turned out to depend on.
+    assert_eq!(world.pending_stops(), [info(4, 1).instance]);
+    world.finish(0);
+    assert_eq!(world.pending_stops(), [info(5, 1).instance]);
+    assert!(world.pending_starts().is_empty());
+    world.finish(0);
+    assert_eq!(world.pending_starts(), [info(5, 1).instance]);
+    world.run_actions();
+    assert_eq!(world.running.len(), 6);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    /// After a reboot nobody starts before those that it depends on run again, in whatever order things are done, and however few
+    /// may be cleared away at a time.
+    #[test]
+    fn after_a_reboot_dependencies_start_first_however_few_are_cleared_away_at_a_time(
+        stops in 1usize..5,
+        needs in prop::collection::vec(prop::collection::vec(0usize..10, 0..3), 10),
+        order in prop::collection::vec(0usize..16, 64),
+    ) {
+        let mut world = World::with(limited(stops));
+        for (number, needs) in needs.iter().enumerate() {
+            // Without circles: everybody depends on later ones only.
+            let later = needs.iter().filter(|other| **other > number);
+            let names = later.map(|other| format!("item{other}"));
+            world.after.insert(format!("item{number}"), names.collect());
+        }
+        let set: Vec<_> = (0..10).map(|number| info(number, 1)).collect();
+        world.event(Event::Update(set.into()));
+        world.run_actions();
+        world.running.clear();
+        world.die();
+        let mut order = order.into_iter().cycle();
+        while !world.actions.is_empty() {
+            prop_assert!(world.pending_stops().len() <= stops);
+            for ident in world.pending_starts() {
+                for needed in &world.after[ident.item_id.as_str()] {
+                    let runs = world.running.keys().any(|it| it.item_id.as_str() == needed);
+                    prop_assert!(runs, "{ident} starts before {needed}");
+                }
+            }
+            let next = order.next().unwrap_or_default();
+            world.finish(next % world.actions.len());
+        }
+        prop_assert_eq!(world.running.len(), 10);
+    }
 }
 
 proptest! {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use muster_api::domain::{AosCode, AosError, InstanceIdent, InstanceState, InstanceStatus};
-use muster_runtime::{Adopted, Ended, RunEvent, RunId, RunState};
+use muster_runtime::{Adopted, Ended, RunEvent, RunId, RunPolicy, RunState};
 
 use super::super::*;
 
 pub(super) struct World {
     decider: Decider,
+    limits: Limits,
     now: Now,
     rows: BTreeMap<InstanceIdent, Row>,
     overrides: Vec<EnvOverride>,
@@ -37,6 +38,8 @@ pub(super) struct World {
     pub(super) damaged: bool,
     /// How often each run has ended and was started again.
     restarts: BTreeMap<RunId, u32>,
+    /// What items say of how ends are counted, if not the usual.
+    pub(super) policy: Option<RunPolicy>,
     /// What was last said to be needed of images.
     pub(super) kept: BTreeSet<Digest>,
     used_runs: BTreeSet<(InstanceIdent, RunId)>,
@@ -44,12 +47,18 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    pub(super) fn with(limits: Limits) -> Self {
         let now = Now {
+            awake: Duration::ZERO,
             steady: Duration::ZERO,
             wall: UNIX_EPOCH + Duration::from_secs(1000),
         };
         Self {
-            decider: Decider::new(Limits::default(), now),
+            decider: Decider::new(limits.clone(), now),
+            limits,
             now,
             rows: BTreeMap::new(),
             overrides: Vec::new(),
@@ -69,6 +78,7 @@ impl World {
             offline_ttl: None,
             damaged: false,
             restarts: BTreeMap::new(),
+            policy: None,
             kept: BTreeSet::new(),
             used_runs: BTreeSet::new(),
         }
@@ -160,19 +170,26 @@ impl World {
 
     /// Time passes; the decider is woken when it wants to be.
     pub(super) fn pass(&mut self, time: Duration) {
-        let end = self.now.steady + time;
-        while let Some(due) = self.decider.deadline(self.now).filter(|due| *due <= end) {
-            let step = due.saturating_sub(self.now.steady);
-            assert!(!step.is_zero(), "a deadline that passes at once");
-            self.advance(step);
+        let mut left = time;
+        while let Some(due_in) = self.decider.due_in(self.now).filter(|it| *it <= left) {
+            assert!(!due_in.is_zero(), "a deadline that passes at once");
+            self.advance(due_in);
+            left -= due_in;
             self.event(Event::Tick);
         }
-        let rest = end.saturating_sub(self.now.steady);
-        self.advance(rest);
+        self.advance(left);
+        self.event(Event::Tick);
+    }
+
+    /// The machine sleeps for so long.
+    pub(super) fn sleep(&mut self, time: Duration) {
+        self.now.steady += time;
+        self.now.wall += time;
         self.event(Event::Tick);
     }
 
     fn advance(&mut self, time: Duration) {
+        self.now.awake += time;
         self.now.steady += time;
         self.now.wall += time;
     }
@@ -197,7 +214,14 @@ impl World {
         }
     }
 
-    /// The same, and nobody tells; how often it was.
+    /// Its counter begins anew: an operator reset it, or started it himself.
+    pub(super) fn reset_counter(&mut self, ident: &InstanceIdent) {
+        if let Some((_, run)) = self.running.get(ident) {
+            self.restarts.remove(run);
+        }
+    }
+
+    /// The same as a crash, and nobody tells; how often it was.
     pub(super) fn crash_unseen(&mut self, ident: &InstanceIdent) -> Option<u32> {
         let (_, run) = self.running.get(ident)?;
         let restarts = self.restarts.entry(*run).or_default();
@@ -211,11 +235,13 @@ impl World {
             map.get(item).cloned().unwrap_or_default()
         };
         let after = of(&self.after);
+        let unknown = Facts::unknown();
         Facts {
+            policy: self.policy.unwrap_or(unknown.policy),
             after: after.iter().map(|it| it.parse().unwrap()).collect(),
             offline_ttl: self.offline_ttl,
             scarce: of(&self.scarce),
-            ..Facts::unknown()
+            ..unknown
         }
     }
 
@@ -329,9 +355,17 @@ impl World {
             next_run: self.next_run,
         };
         let (decider, step) =
-            Decider::recover(Limits::default(), saved, adopted.collect(), self.now);
+            Decider::recover(self.limits.clone(), saved, adopted.collect(), self.now);
         self.decider = decider;
         self.take(step);
+    }
+
+    pub(super) fn pending_stops(&self) -> Vec<InstanceIdent> {
+        let stop = |effect: &Effect| match effect {
+            Effect::Stop { target, .. } => Some(target.ident().clone()),
+            _ => None,
+        };
+        self.actions.iter().filter_map(stop).collect()
     }
 
     pub(super) fn pending_starts(&self) -> Vec<InstanceIdent> {
