@@ -58,9 +58,18 @@ impl Deref for Rig {
     }
 }
 
-/// Images of busybox that sleep, one for each version, with a layer of its own; their manifests' digests. The last one asks for
-/// permissions if there is somebody to give them.
-fn images(folder: &Path, versions: usize, with_iam: bool) -> Vec<String> {
+/// What is special about the last version of the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Nothing,
+    /// It asks for permissions.
+    AsksForPermissions,
+    /// Its program ends at once.
+    Fails,
+}
+
+/// Images of busybox that sleep, one for each version, with a layer of its own; their manifests' digests.
+fn images(folder: &Path, versions: usize, last: Last) -> Vec<String> {
     let content = folder.join("content");
     fs::create_dir_all(content.join("bin")).expect("a folder");
     fs::copy("/bin/busybox", content.join("bin/busybox")).expect("busybox");
@@ -72,15 +81,19 @@ fn images(folder: &Path, versions: usize, with_iam: bool) -> Vec<String> {
         .map(|version| {
             fs::write(content.join("version"), version.to_string()).expect("a file");
             let is_last = version + 1 == versions;
-            let item = if with_iam && is_last {
-                &special
-            } else {
-                &plain
+            let last = if is_last { last } else { Last::Nothing };
+            let item = match last {
+                Last::AsksForPermissions => &special,
+                Last::Nothing | Last::Fails => &plain,
+            };
+            let time = match last {
+                Last::Fails => "no time",
+                Last::Nothing | Last::AsksForPermissions => "1000000",
             };
             let order = BuildOrder {
                 content: Content::Folder(content.clone()),
                 run: RunSettings {
-                    entrypoint: vec!["/bin/sleep".into(), "1000000".into()],
+                    entrypoint: vec!["/bin/sleep".into(), time.into()],
                     env: vec![format!("VERSION={version}")],
                     ..RunSettings::default()
                 },
@@ -162,7 +175,16 @@ impl Rig {
 
     /// A node without an identity manager, with these settings over the usual ones and these files.
     pub(crate) fn boot_with(settings: &serde_json::Value, files: &[(&str, &str)]) -> Self {
-        let mut rig = Self::boot_machine(0, Certificates::None, settings, files);
+        let mut rig = Self::boot_machine((0, Last::Nothing), Certificates::None, settings, files);
+        rig.start_manager();
+        rig.wait_for_node();
+        rig
+    }
+
+    /// A node without an identity manager, registered with its controller; the last version fails.
+    pub(crate) fn boot_failing(versions: usize) -> Self {
+        let images = (versions, Last::Fails);
+        let mut rig = Self::boot_machine(images, Certificates::None, &json!({}), &[]);
         rig.start_manager();
         rig.wait_for_node();
         rig
@@ -176,22 +198,27 @@ impl Rig {
     /// The same, with certificates that do not say whose they are, and a Service Manager that takes them.
     pub(crate) fn boot_with_plain_certificates(versions: usize) -> Self {
         let settings = json!({"cmServerName": "anyOfCa", "iamServerName": "anyOfCa"});
-        Self::boot_machine(versions, Certificates::Plain, &settings, &[])
+        let images = (versions, Last::AsksForPermissions);
+        Self::boot_machine(images, Certificates::Plain, &settings, &[])
     }
 
     fn boot_up(versions: usize, kind: Certificates) -> Self {
-        Self::boot_machine(versions, kind, &json!({}), &[])
+        let last = match kind {
+            Certificates::None => Last::Nothing,
+            Certificates::OfRoles | Certificates::Plain => Last::AsksForPermissions,
+        };
+        Self::boot_machine((versions, last), kind, &json!({}), &[])
     }
 
     fn boot_machine(
-        versions: usize,
+        (versions, last): (usize, Last),
         kind: Certificates,
         settings: &serde_json::Value,
         more: &[(&str, &str)],
     ) -> Self {
         let with_iam = kind != Certificates::None;
         let files = tempfile::tempdir().expect("a folder");
-        let versions = images(files.path(), versions, with_iam);
+        let versions = images(files.path(), versions, last);
         certificates(&files.path().join("pki"), kind);
         let protos = [
             "common/v2/common.proto",

@@ -1,11 +1,13 @@
 //! Sets of instances: only what changes is touched.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use muster_lab::instances::Pids;
+use muster_lab::poll_until;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::rig::Rig;
+use crate::rig::{Rig, TIME};
 
 fn set(items: impl IntoIterator<Item = (usize, usize)>) -> BTreeMap<String, usize> {
     items
@@ -57,6 +59,65 @@ fn only_what_changes_is_touched_and_a_killed_manager_touches_nothing() {
     let left = rig.run(["sh", "-c", "cat /proc/self/mounts; ls /run/muster/sm/runc"]);
     let left = left.expect("a command").stdout;
     assert!(!left.contains("/run/muster/sm/"), "{left}");
+}
+
+/// So long a version has to run to be gone back to: the `startInterval` of an item that says nothing, or the node's health period,
+/// whichever is longer.
+const HEALTHY: Duration = Duration::from_secs(10);
+
+/// What the node last said about an item, of all that it has: version, state and message.
+fn told(message: &serde_json::Value, item: &str) -> Option<(String, String, String)> {
+    let all = message["nodeInstancesStatus"]["instances"].as_array()?;
+    let of_item = |it: &&serde_json::Value| it["instance"]["itemId"] == item;
+    let status = all.iter().find(of_item)?;
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    Some((
+        text(&status["manifestDigest"]),
+        text(&status["state"]),
+        text(&status["error"]["message"]),
+    ))
+}
+
+#[test]
+fn a_version_that_crashes_at_once_is_gone_back_from_and_the_controller_hears_why() {
+    muster_lab::require!(
+        Root,
+        Cgroup2,
+        Tool("runc"),
+        File("/bin/busybox"),
+        File("/usr/lib/python3/dist-packages/grpc_tools")
+    );
+    let mut rig = Rig::boot_failing(2);
+    let both = |second| set([(0, 0), (1, second)]);
+    rig.run_set(&both(0));
+    let before = rig.pids();
+    assert_eq!(before.len(), 2);
+    // The old version has shown that it works.
+    let begun = Instant::now();
+    poll_until(TIME, "a healthy period has passed", || {
+        begun.elapsed() >= HEALTHY
+    });
+    rig.send_set(&both(1));
+    let (good, bad) = (rig.versions[0].clone(), rig.versions[1].clone());
+    let why = rig.wait_until_said("that the old version runs again", |message| {
+        let (digest, state, why) = told(message, "item01")?;
+        (digest == good && state == "active" && !why.is_empty()).then_some(why)
+    });
+    let version = &bad[7..15];
+    assert!(
+        why.contains(version) && why.contains("exit code 1"),
+        "{why}"
+    );
+    // Its own process, and nobody touched the bystander.
+    let after = rig.pids();
+    assert_eq!((after.len(), kept(&before, &after)), (2, 1));
+    // Another manager neither touches it nor tries the new version again.
+    let manager = rig.manager().expect("a manager");
+    let pid = Pid::from_raw(manager).expect("a pid");
+    kill_process(pid, Signal::KILL).expect("it can be killed");
+    rig.wait_for_another_manager(manager);
+    rig.run_set(&both(0));
+    assert_eq!(rig.pids(), after);
 }
 
 /// Where the manager can die while it gets an image, replaces an instance, starts one and stops one.
