@@ -131,7 +131,8 @@ mod tests {
                 let sql = "SELECT id FROM standalone_ids WHERE ident = 'item:subject:0'";
                 let id: u32 = db.query_row(sql, [], |row| row.get(0)).expect("the row");
                 assert_eq!(id, 5007, "version {version}");
-                let sql = "SELECT count(*) FROM standalone_images WHERE digest = 'sha256:00'";
+                let sql = "SELECT count(*) FROM standalone_images
+                           WHERE reference = 'host/web:1' AND digest = 'sha256:00'";
                 let images: u32 = db.query_row(sql, [], |row| row.get(0)).expect("a count");
                 assert_eq!(images, u32::from(version >= 2), "version {version}");
             },

@@ -36,3 +36,51 @@ pub(super) async fn save(store: &Store, resolved: Resolved) -> Result<(), StoreE
     });
     write.await
 }
+
+#[cfg(test)]
+mod tests {
+    use muster_store::{OnDamage, StoreConfig};
+
+    use super::super::ids::SCHEMA;
+    use super::*;
+
+    #[tokio::test]
+    async fn what_registries_said_last_is_kept_and_nothing_before_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = StoreConfig::new(folder.path().join("node.db"), "test", OnDamage::Refuse);
+        let open = || Store::open(&config.clone().schema(&SCHEMA)).unwrap().store;
+        let said = |names: &[(&str, u8)]| -> Resolved {
+            let digest = |(name, byte): &(&str, u8)| (*name, Digest::from_sha256([*byte; 32]));
+            let owned = |(name, digest): (&str, Digest)| (name.to_owned(), digest);
+            names.iter().map(digest).map(owned).collect()
+        };
+        let store = open();
+        assert_eq!(load(&store).await.unwrap(), Resolved::new());
+        let first = said(&[("host/web:1", 1), ("host/db:2", 2)]);
+        save(&store, first.clone()).await.unwrap();
+        drop(store);
+        let store = open();
+        assert_eq!(load(&store).await.unwrap(), first, "it outlives a restart");
+        let second = said(&[("host/web:1", 3)]);
+        save(&store, second.clone()).await.unwrap();
+        assert_eq!(load(&store).await.unwrap(), second);
+    }
+
+    #[tokio::test]
+    async fn a_digest_that_cannot_be_read_hides_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = StoreConfig::new(folder.path().join("node.db"), "test", OnDamage::Refuse);
+        let store = Store::open(&config.schema(&SCHEMA)).unwrap().store;
+        let web = Digest::from_sha256([1; 32]);
+        save(&store, Resolved::from([("host/web:1".to_owned(), web)]))
+            .await
+            .unwrap();
+        let damage = store.write(|db| {
+            let sql = "INSERT INTO standalone_images VALUES ('host/db:2', 'no digest')";
+            db.execute(sql, []).map(drop)
+        });
+        damage.await.unwrap();
+        let known = load(&store).await.unwrap();
+        assert_eq!(known, Resolved::from([("host/web:1".to_owned(), web)]));
+    }
+}
