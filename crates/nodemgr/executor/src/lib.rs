@@ -18,7 +18,8 @@
 //!
 //! # What an executor promises
 //! 1. Standard output and error are separate, complete and in order; bytes pass as they are.
-//! 2. A command that takes too long, or that nobody wants any more, is killed with every process of its group.
+//! 2. A command that takes too long, or that nobody wants any more, is killed with every process of its group, also
+//!    of those that became somebody else by `sudo`, if whoever logged in may become that user without a password.
 //! 3. A command that does not exist fails as not started; one that runs ends by a code or by a signal, and says which.
 //! 4. A copied file is there wholly or not at all under its name; a copy that was cut goes on where it was, if what is there
 //!    already is what it should be.

@@ -31,14 +31,35 @@ pub const GRACE: Duration = Duration::from_secs(10);
 
 /// Kills the command's group when `$left` seconds are over. It is in that group, so that the group's number belongs to nobody
 /// else, and dies with it; it ends by itself soon after the command. Its own parent ends at once: the command gets no child that
-/// it does not know.
+/// it does not know. Where the list of processes hides those of others, only a refusal tells that the command is still there.
 const WATCH: &str = r#"trap '' HUP INT QUIT TERM
+LC_ALL=C
+export LC_ALL
 while [ "$left" -gt 0 ]; do
   sleep 1 || exit
-  if [ -d /proc/self ]; then [ -d "/proc/$$" ] || exit; else kill -s 0 "$$" || exit; fi
+  if [ -d /proc/1 ]; then [ -d "/proc/$$" ] || exit
+  else case $(kill -s 0 "$$" 2>&1) in '' | *permitted*) ;; *) exit ;; esac; fi
   left=$((left - 1))
 done
-kill -s KILL -- "-$$" || sudo -n kill -s KILL -- "-$$""#;
+group=$$"#;
+
+/// Looks whether the group `$group` has members of others, as those are that `sudo` makes: killing a group succeeds when one of
+/// its members may be killed, and says nothing of the rest. Whoever sees none of the others' processes believes that there are.
+const OTHERS: &str = r#"others=
+if [ "$(id -u)" = 0 ]; then :
+elif [ ! -r /proc/1/stat ]; then others=hidden
+else
+  for at in /proc/[0-9]*; do
+    IFS= read -r stat 2>/dev/null <"$at/stat" || continue
+    set -- ${stat##*) }
+    [ "$3" != "$group" ] || [ -O "$at" ] || others=seen
+  done
+fi"#;
+
+/// Kills the group as somebody who may: root, or at least `$user`, as whom the command was started.
+const SUDO: &str = r#"[ -n "$others" ] && for as in root $user; do
+  sudo -n -u "$as" sh -c "kill -s KILL -- -$group" && break
+done"#;
 
 /// How much a machine's own start-up files may print before the command begins.
 const MOST_NOISE: usize = 64 * 1024;
@@ -128,7 +149,11 @@ impl Script {
             let longest = u64::from(u32::MAX / 2);
             let seconds = (timeout.saturating_add(grace)).as_millis().div_ceil(1000);
             let left = u64::try_from(seconds).unwrap_or(longest).min(longest);
-            text += &format!("( ( left={left}\n{WATCH}\n) & ) </dev/null >/dev/null 2>&1\n");
+            let user = command.user.as_deref().unwrap_or_default();
+            // It would not survive its own kill, so that one comes last.
+            text += &format!(
+                "( ( left={left} user={user}\n{WATCH}\n{OTHERS}\n{SUDO}\nkill -s KILL -- \"-$$\"\n) & ) </dev/null >/dev/null 2>&1\n"
+            );
         }
         text += "set -- \"$$\" ";
         let mut text = text.into_bytes();
@@ -292,11 +317,14 @@ impl Heading {
     }
 }
 
-/// A command that kills a process and its group, whoever they belong to.
+/// A command that kills a process and its group, whoever they belong to, if it was started for this user.
 #[must_use]
-pub fn kill(process: i32) -> Command {
+pub fn kill(process: i32, user: Option<&str>) -> Command {
+    let user = user.unwrap_or_default();
+    // What may be killed at once does not wait for `sudo`.
     Command::shell(format!(
-        "kill -s KILL -- -{process} 2>/dev/null || sudo -n kill -s KILL -- -{process} 2>/dev/null || kill -s KILL {process}"
+        "exec 2>/dev/null\ngroup={process} user={user}\n{OTHERS}\nkill -s KILL -- \"-$group\"\nkilled=$?\n\
+         {SUDO} && killed=0\n[ \"$killed\" = 0 ] || kill -s KILL \"$group\""
     ))
 }
 

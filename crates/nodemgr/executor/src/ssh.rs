@@ -1,8 +1,8 @@
 //! SSH: one connection for many commands, made again when it is lost.
 //!
 //! A server allows some sessions per connection (OpenSSH: ten). An executor uses fewer than that on each connection and makes
-//! another connection when all are in use. Files and forwarded ports have connections of their own: what is not read by
-//! whoever asked for it holds up all of a connection.
+//! another connection when all are in use. There are 32 of them at most: whoever needs one more waits. Files and forwarded ports
+//! have connections of their own: what is not read by whoever asked for it holds up all of a connection.
 
 mod access;
 mod exec;

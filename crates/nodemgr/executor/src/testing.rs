@@ -38,6 +38,11 @@ pub trait Rig: fmt::Debug + Sync {
     /// A file in the machine to which programs write what they are asked, that stand there in the place of those that switch
     /// the power; if there are such programs.
     fn power_log(&self) -> Option<PathBuf>;
+
+    /// Whether a command that ends with 137 is told from one that was killed. Not by those to whom another program tells one number.
+    fn tells_codes_from_signals(&self) -> bool {
+        true
+    }
 }
 
 /// Why a case did not pass.

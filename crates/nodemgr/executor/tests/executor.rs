@@ -8,6 +8,8 @@
 mod conformance;
 #[path = "executor/early.rs"]
 mod early;
+#[path = "executor/full.rs"]
+mod full;
 #[path = "executor/hostile.rs"]
 mod hostile;
 #[path = "executor/hostile_rsync.rs"]
@@ -22,3 +24,5 @@ mod rsync;
 mod server;
 #[path = "executor/ssh.rs"]
 mod ssh;
+#[path = "executor/sudo.rs"]
+mod sudo;

@@ -32,7 +32,7 @@ pub(super) async fn run(pool: &Arc<Pool>, command: &Command) -> Result<Running, 
     let script = Script::new(command)?;
     let failed = failure(Operation::Run, command);
     let open = async {
-        let mut remote = Remote::open(pool, command.object()).await?;
+        let mut remote = Remote::open(pool, command).await?;
         let sent = remote.write.exec(true, LAUNCHER).await;
         sent.map_err(|source| failed(FailureClass::Interrupted, source.into()))?;
         accepted(&mut remote.read, &failed).await?;
@@ -66,8 +66,7 @@ pub(super) async fn attach(
     let shell = Command::new("login shell");
     let failed = failure(Operation::Attach, command.unwrap_or(&shell));
     let script = command.map(Script::new).transpose()?;
-    let object = command.unwrap_or(&shell).object();
-    let mut remote = Remote::open(pool, object.clone()).await?;
+    let mut remote = Remote::open(pool, command.unwrap_or(&shell)).await?;
     let Size { columns, rows } = terminal.size;
     let (columns, rows) = (columns.into(), rows.into());
     let asked = remote
@@ -90,7 +89,7 @@ pub(super) async fn attach(
         Some(script) => remote.begun(&mut script.heading(), &failed).await?,
         None => Bytes::new(),
     };
-    let (attached, driver) = attached(object, terminal.size);
+    let (attached, driver) = attached(remote.object.clone(), terminal.size);
     driver.begin_with(rest);
     let timeout = command.and_then(|it| it.timeout);
     tokio::spawn(remote.drive(driver, timeout));
@@ -134,6 +133,8 @@ struct Remote {
     write: ChannelWriteHalf<Msg>,
     /// What it runs as; nothing when a login shell was asked for, which does not tell.
     process: Option<i32>,
+    /// For whom it was started, if that is not who logged in.
+    user: Option<String>,
     /// How it ended, if the server told that before its output: it waits for processes and reads their output on its own time.
     exit: Option<Exit>,
     object: String,
@@ -158,7 +159,7 @@ enum End {
 
 impl Remote {
     /// A channel on which nothing has been asked for.
-    async fn open(pool: &Arc<Pool>, object: String) -> Result<Self, ExecutorError> {
+    async fn open(pool: &Arc<Pool>, command: &Command) -> Result<Self, ExecutorError> {
         let Session { channel, hold } = pool.session(Purpose::Commands).await?;
         let (read, write) = channel.split();
         Ok(Self {
@@ -167,8 +168,9 @@ impl Remote {
             read,
             write,
             process: None,
+            user: command.user.clone(),
             exit: None,
-            object,
+            object: command.object(),
         })
     }
 
@@ -331,10 +333,10 @@ impl Remote {
             // A terminal hangs up when its channel is closed.
             return Ok(());
         };
-        let (pool, hold) = (&self.pool, &self.hold);
+        let (pool, hold, user) = (&self.pool, &self.hold, self.user.as_deref());
         let kill = async {
             let mut channel = pool.spare_session(hold).await?;
-            let words = script::kill(process);
+            let words = script::kill(process, user);
             let words = std::iter::once(&words.program).chain(&words.args);
             let line: Vec<Vec<u8>> = words.map(|word| quote(word.as_encoded_bytes())).collect();
             let sent = channel.exec(true, line.join(&b' ')).await;

@@ -14,7 +14,7 @@ use russh::keys::agent::client::AgentClient;
 use russh::keys::{Algorithm, HashAlg, PrivateKeyWithHashAlg, PublicKey};
 use russh::{AgentAuthError, Channel, Preferred, cipher};
 use tokio::net::TcpStream;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::access::{HostKeys, SshAccess, SshIdentity, fingerprint};
 use crate::error::{BoxError, ExecutorError, FailureClass, Operation};
@@ -22,7 +22,7 @@ use crate::error::{BoxError, ExecutorError, FailureClass, Operation};
 /// How many sessions are used of each connection. OpenSSH allows ten, unless it is told otherwise; the rest is for killing.
 const SESSIONS: usize = 8;
 
-/// How many connections are made at most.
+/// How many connections are made at most; whoever needs one more waits.
 const CONNECTIONS: usize = 32;
 
 /// How many keys of an agent are tried: OpenSSH hangs up after six.
@@ -124,6 +124,18 @@ pub(crate) struct Session {
 pub(crate) struct Hold {
     _connection: Arc<Connection>,
     _permit: Option<OwnedSemaphorePermit>,
+    /// The last of the three, since it tells that the others have gone.
+    _freed: Freed,
+}
+
+/// Tells whoever waits for a connection that one is used less.
+#[derive(Debug)]
+struct Freed(Arc<Notify>);
+
+impl Drop for Freed {
+    fn drop(&mut self) {
+        self.0.notify_waiters();
+    }
 }
 
 /// The connections to one machine.
@@ -133,6 +145,7 @@ pub(crate) struct Pool {
     connections: StdMutex<Vec<Arc<Connection>>>,
     /// Held while a connection is made, one for each purpose: one at a time, so that those who wait may share it.
     making: [Mutex<()>; 3],
+    freed: Arc<Notify>,
 }
 
 impl Pool {
@@ -141,6 +154,15 @@ impl Pool {
             access,
             connections: StdMutex::default(),
             making: Default::default(),
+            freed: Arc::default(),
+        }
+    }
+
+    fn hold(&self, connection: Arc<Connection>, permit: Option<OwnedSemaphorePermit>) -> Hold {
+        Hold {
+            _connection: connection,
+            _permit: permit,
+            _freed: Freed(Arc::clone(&self.freed)),
         }
     }
 
@@ -155,14 +177,9 @@ impl Pool {
         // A connection may turn out to be lost only when it is used.
         for _ in 0..2 {
             let (connection, permit) = self.connection(purpose).await?;
-            match connection.handle.channel_open_session().await {
-                Ok(channel) => {
-                    let hold = Hold {
-                        _connection: connection,
-                        _permit: Some(permit),
-                    };
-                    return Ok(Session { channel, hold });
-                }
+            let hold = self.hold(connection, Some(permit));
+            match hold._connection.handle.channel_open_session().await {
+                Ok(channel) => return Ok(Session { channel, hold }),
                 Err(error) => last = Some(error),
             }
         }
@@ -181,16 +198,11 @@ impl Pool {
         for _ in 0..2 {
             // Servers limit sessions, not these.
             let (connection, _) = self.connection(Purpose::Forward).await?;
-            let handle = &connection.handle;
+            let hold = self.hold(connection, None);
+            let handle = &hold._connection.handle;
             let opened = handle.channel_open_direct_tcpip(host, port.into(), "127.0.0.1", 0);
             match opened.await {
-                Ok(channel) => {
-                    let hold = Hold {
-                        _connection: connection,
-                        _permit: None,
-                    };
-                    return Ok(Session { channel, hold });
-                }
+                Ok(channel) => return Ok(Session { channel, hold }),
                 Err(error @ russh::Error::ChannelOpenFailure(_)) => {
                     let (object, class) = (format!("{host}:{port}"), FailureClass::Refused);
                     return Err(ExecutorError::new(Operation::Forward, object, class, error));
@@ -220,9 +232,16 @@ impl Pool {
         }
         let make = async {
             let _turn = self.making[purpose as usize].lock().await;
-            match self.with_room(purpose) {
-                Some(found) => Ok(found),
-                None => self.make(purpose).await,
+            loop {
+                // Before the look: what happens after it is not missed.
+                let freed = self.freed.notified();
+                if let Some(found) = self.with_room(purpose) {
+                    return Ok(found);
+                }
+                if self.may_make() {
+                    return self.make(purpose).await;
+                }
+                freed.await;
             }
         };
         tokio::select! {
@@ -273,20 +292,27 @@ impl Pool {
         std::future::pending().await
     }
 
+    /// Whether there may be one more. One that nobody uses, whatever it was made for, makes place for it.
+    fn may_make(&self) -> bool {
+        let mut connections = self.connections();
+        if connections.len() >= CONNECTIONS {
+            let idle = connections.iter().position(|it| Arc::strong_count(it) == 1);
+            idle.map(|it| connections.swap_remove(it));
+        }
+        connections.len() < CONNECTIONS
+    }
+
     async fn make(
         &self,
         purpose: Purpose,
     ) -> Result<(Arc<Connection>, OwnedSemaphorePermit), ExecutorError> {
-        let refused = |why: &'static str| {
-            let class = FailureClass::Refused;
-            ExecutorError::new(Operation::Connect, self.object(), class, why)
-        };
-        if self.connections().len() >= CONNECTIONS {
-            return Err(refused("too much runs there at the same time"));
-        }
         let connection = Arc::new(connect(&self.access, purpose).await?);
         let permit = Arc::clone(&connection.sessions).try_acquire_owned();
-        let permit = permit.map_err(|_| refused("a new connection has no room"))?;
+        let permit = permit.map_err(|_| {
+            let class = FailureClass::Refused;
+            let why = "a new connection has no room";
+            ExecutorError::new(Operation::Connect, self.object(), class, why)
+        })?;
         self.connections().push(Arc::clone(&connection));
         Ok((connection, permit))
     }

@@ -20,6 +20,11 @@ pub(super) const CASES: &[Case] = &[
     case!(Exec, "a command that is killed ends by its signal", signals),
     case!(
         Exec,
+        "a code that a shell gives to a signal stays a code",
+        high_exit_codes
+    ),
+    case!(
+        Exec,
         "output and errors are separate and in order",
         separate
     ),
@@ -75,6 +80,18 @@ async fn probes(bench: &Bench<'_>) -> CaseResult {
 
 async fn exit_codes(bench: &Bench<'_>) -> CaseResult {
     for code in [0, 1, 7, 126, 127, 255] {
+        let output = bench.run(Command::shell(format!("exit {code}"))).await?;
+        same("the exit", &output.exit, &Exit::Code(code))?;
+    }
+    Ok(())
+}
+
+async fn high_exit_codes(bench: &Bench<'_>) -> CaseResult {
+    if !bench.rig.tells_codes_from_signals() {
+        let why = "one number says both how it ended and by which signal";
+        return Err(Stop::Skipped(why.to_owned()));
+    }
+    for code in 128..=255 {
         let output = bench.run(Command::shell(format!("exit {code}"))).await?;
         same("the exit", &output.exit, &Exit::Code(code))?;
     }

@@ -15,7 +15,7 @@ use crate::server::{PATIENCE, Server};
 use crate::ssh::can_log_in;
 
 /// Looks until something is so.
-async fn until(what: &str, mut is: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is() {
         assert!(Instant::now() < deadline, "never: {what}");
@@ -24,7 +24,7 @@ async fn until(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 /// The process that a command has written down.
-async fn process_in(file: &Path) -> Pid {
+pub(crate) async fn process_in(file: &Path) -> Pid {
     let read = || {
         let written = fs::read_to_string(file).ok()?;
         Pid::from_raw(written.strip_suffix('\n')?.parse().ok()?)

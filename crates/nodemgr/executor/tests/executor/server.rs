@@ -14,6 +14,32 @@ use tempfile::TempDir;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A user whom only the server's own view of this machine knows.
+pub(crate) const VISITOR: &str = "visitor";
+
+/// Gives a server its own users and rules of `sudo`, and its own list of processes. What follows becomes the server.
+const FOR_VISITORS: &str = r#"set -e
+cd "$1"
+umask 077
+(cat /etc/passwd; echo visitor:x:48484:48484::/:/bin/sh) >passwd
+(cat /etc/shadow; echo 'visitor:*:19000:0:99999:7:::') >shadow
+chmod 644 passwd
+chmod 440 sudoers
+mount --bind passwd /etc/passwd
+mount --bind shadow /etc/shadow
+mount --bind sudoers /etc/sudoers
+[ -z "$2" ] || mount -t proc -o "$2" proc /proc
+shift 2
+exec "$@""#;
+
+/// How a machine lets its users become others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    pub(crate) sudoers: &'static str,
+    /// Options of its list of processes.
+    pub(crate) proc: &'static str,
+}
+
 /// A server, its keys, and a folder for whoever logs in. All of it ends with this value.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -25,7 +51,7 @@ pub(crate) struct Server {
 /// Makes a key of some kind, without a password.
 pub(crate) fn keygen(kind: &str, path: &Path) {
     let made = Command::new("ssh-keygen")
-        .args(["-q", "-t", kind, "-N", "", "-C", "test", "-f"])
+        .args(["-q", "-t", kind, "-b", "2048", "-N", "", "-C", "test", "-f"])
         .arg(path)
         .status();
     assert!(made.unwrap().success());
@@ -36,8 +62,17 @@ impl Server {
         Self::start_with("internal-sftp")
     }
 
+    /// For users who are not root, on a machine with such rules.
+    pub(crate) fn start_for_visitors(rules: Rules) -> Self {
+        Self::start_as("internal-sftp", Some(rules))
+    }
+
     /// With another program for files.
     pub(crate) fn start_with(sftp: &str) -> Self {
+        Self::start_as(sftp, None)
+    }
+
+    fn start_as(sftp: &str, rules: Option<Rules>) -> Self {
         let folder = scratch();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         keygen("ed25519", &folder.path().join("host"));
@@ -61,7 +96,7 @@ impl Server {
         }
         // The server wants it, whoever starts it.
         fs::create_dir_all("/run/sshd").unwrap();
-        let (process, port) = Self::spawn(folder.path(), &programs, sftp);
+        let (process, port) = Self::spawn(folder.path(), &programs, sftp, rules);
         Self {
             folder,
             process,
@@ -70,12 +105,12 @@ impl Server {
     }
 
     /// Ports cannot be reserved: one that somebody else takes first is given up.
-    fn spawn(folder: &Path, programs: &Path, sftp: &str) -> (Child, u16) {
+    fn spawn(folder: &Path, programs: &Path, sftp: &str, rules: Option<Rules>) -> (Child, u16) {
         for _ in 0..10 {
             let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let port = free.local_addr().unwrap().port();
             drop(free);
-            let mut process = Self::run(folder, programs, sftp, port);
+            let mut process = Self::run(folder, programs, sftp, rules, port);
             let deadline = Instant::now() + PATIENCE;
             while process.try_wait().unwrap().is_none() {
                 if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
@@ -88,7 +123,7 @@ impl Server {
         panic!("no port is free for a server");
     }
 
-    fn run(folder: &Path, programs: &Path, sftp: &str, port: u16) -> Child {
+    fn run(folder: &Path, programs: &Path, sftp: &str, rules: Option<Rules>, port: u16) -> Child {
         let config = folder.join("sshd_config");
         // A shell that is not the first reads no start-up files of whoever runs the tests.
         let mut file = fs::File::create(&config).unwrap();
@@ -102,7 +137,19 @@ impl Server {
             programs.display()
         )
         .unwrap();
-        Command::new("/usr/sbin/sshd")
+        let mut command = match rules {
+            None => Command::new("/usr/sbin/sshd"),
+            Some(Rules { sudoers, proc }) => {
+                fs::write(folder.join("sudoers"), format!("{sudoers}\n")).unwrap();
+                let mut command = Command::new("unshare");
+                command
+                    .args(["--mount", "sh", "-c", FOR_VISITORS, "sh"])
+                    .arg(folder)
+                    .args([proc, "/usr/sbin/sshd"]);
+                command
+            }
+        };
+        command
             .args(["-D", "-e", "-f"])
             .arg(&config)
             .stdin(Stdio::null())
@@ -138,6 +185,14 @@ impl Server {
 
     pub(crate) fn executor(&self) -> SshExecutor {
         SshExecutor::new(self.access())
+    }
+
+    /// The server as it is reached by another port, for a user who is not root.
+    pub(crate) fn visit_by(&self, port: u16) -> SshExecutor {
+        SshExecutor::new(SshAccess {
+            user: VISITOR.to_owned(),
+            ..self.access_by(port)
+        })
     }
 
     /// The processes of the server: itself, and one or two for each connection.
