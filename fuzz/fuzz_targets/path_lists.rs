@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use libfuzzer_sys::fuzz_target;
 use muster_mounts::{
-    Action, Bind, Extension, ExtensionSource, Image, LookError, Machine, MountImage, Place, Plan, ProcOthers, ProtectHome,
-    ProtectSystem, Root, Seen, Temporary, Tree, View, plan_leniently,
+    Action, Bind, Extension, ExtensionSource, Folders, Image, LookError, Machine, MountImage, Part, PartOptions, Place, Plan,
+    ProcOthers, Propagation, ProtectHome, ProtectSystem, Root, Seen, Temporary, Tree, View, plan_leniently,
 };
 
 #[derive(Default)]
@@ -75,17 +75,88 @@ fn read(text: &str) -> (Paths, View) {
             'c' => view.credentials = Some(path.into()),
             'C' => view.all_credentials = Some(path.into()),
             'R' => view.root = Some(Root::Folder(path.into())),
-            'S' => view.protect_system = ProtectSystem::Strict,
+            'I' => view.root = Some(Root::Image(image(path, more))),
+            'j' => {
+                let source = ExtensionSource::Image(image(path, more));
+                view.extensions.push(Extension { source, optional: more == "-" });
+            }
+            'k' => {
+                let destination = more.into();
+                view.images.push(MountImage { image: Image::at(path), destination, optional: true });
+            }
+            'p' => view.private_tmp = Some(Folders { tmp: path.into(), var_tmp: more.into() }),
+            'L' => {
+                let (recursive, optional) = (more.ends_with('r'), false);
+                let more = more.into();
+                view.binds.push(Bind { source: path.into(), destination: more, read_only: true, recursive, optional });
+            }
+            'S' => view.protect_system = system(path),
             'F' => view.protect_system = ProtectSystem::Full,
-            'H' => view.protect_home = ProtectHome::Tmpfs,
+            'H' => view.protect_home = home(path),
+            'P' => view.others_processes = others(path),
+            'G' => view.propagation = propagation(path),
             'D' => view.private_devices = true,
-            'P' => view.others_processes = ProcOthers::Invisible,
             'T' => view.protect_kernel_tunables = true,
             'K' => view.kernel_file_systems = true,
+            'M' => view.protect_kernel_modules = true,
+            'O' => view.protect_kernel_logs = true,
+            'Z' => view.protect_control_groups = true,
+            'Q' => view.own_queues = true,
+            'U' => view.own_processes = true,
+            'V' => view.only_processes = true,
+            'W' => view.own_mounts = true,
+            'Y' => view.plain = true,
             _ => {}
         }
     }
     (machine, view)
+}
+
+/// An image with options of the partition that the text begins with, if it is one.
+fn image(path: &str, options: &str) -> Image {
+    let mut image = Image::at(path);
+    if let Some((part, words)) = options.split_once(':')
+        && let Some(part) = Part::named(part)
+    {
+        image.options.push(PartOptions { part, words: words.into() });
+    }
+    image
+}
+
+fn system(word: &str) -> ProtectSystem {
+    match word {
+        "no" => ProtectSystem::No,
+        "yes" => ProtectSystem::Yes,
+        "full" => ProtectSystem::Full,
+        _ => ProtectSystem::Strict,
+    }
+}
+
+fn home(word: &str) -> ProtectHome {
+    match word {
+        "no" => ProtectHome::No,
+        "yes" => ProtectHome::Yes,
+        "ro" => ProtectHome::ReadOnly,
+        _ => ProtectHome::Tmpfs,
+    }
+}
+
+fn others(word: &str) -> ProcOthers {
+    match word {
+        "all" => ProcOthers::Default,
+        "noaccess" => ProcOthers::NoAccess,
+        "traced" => ProcOthers::Ptraceable,
+        _ => ProcOthers::Invisible,
+    }
+}
+
+fn propagation(word: &str) -> Option<Propagation> {
+    match word {
+        "shared" => Some(Propagation::Shared),
+        "slave" => Some(Propagation::Slave),
+        "private" => Some(Propagation::Private),
+        _ => None,
+    }
 }
 
 /// Slots are filled once and attached once, and places come before what is below them.
