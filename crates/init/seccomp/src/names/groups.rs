@@ -1,5 +1,5 @@
-//! Groups of system calls as `SystemCallFilter=` of systemd 252 has them: a group and its members, which may be
-//! groups. They have no cycles.
+//! Groups of system calls as `SystemCallFilter=` of systemd 252 has them, and those that newer versions added: a list of what is
+//! refused must not lose one. A group and its members, which may be groups. They have no cycles.
 
 /// The groups, and what is in each, as words.
 pub(super) static GROUPS: &[(&str, &str)] = &[
@@ -112,6 +112,11 @@ pub(super) static GROUPS: &[(&str, &str)] = &[
         "ioprio_set mbind migrate_pages move_pages nice sched_setaffinity sched_setattr \
          sched_setparam sched_setscheduler set_mempolicy set_mempolicy_home_node setpriority \
          setrlimit",
+    ),
+    // Newer than systemd 252.
+    (
+        "@sandbox",
+        "landlock_add_rule landlock_create_ruleset landlock_restrict_self seccomp",
     ),
     (
         "@setuid",

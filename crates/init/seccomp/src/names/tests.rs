@@ -69,6 +69,21 @@ fn groups_are_resolved_and_rules_take_away() {
     assert!(!listed.contains_key("chown") && !listed.contains_key("reboot"));
 }
 
+/// A list of what is refused that leaves out a newer group lets its calls pass.
+#[test]
+fn a_newer_group_is_refused_too() {
+    let sandbox = filter(false, &[("@sandbox", false)]).listed(Purpose::Refuse);
+    let refused: Vec<&str> = sandbox.calls.into_keys().collect();
+    let expected = [
+        "landlock_add_rule",
+        "landlock_create_ruleset",
+        "landlock_restrict_self",
+        "seccomp",
+    ];
+    assert_eq!(refused, expected);
+    assert!(sandbox.unknown.is_empty());
+}
+
 #[test]
 fn a_list_of_allowed_calls_starts_programs_and_one_of_logged_calls_is_as_it_says() {
     let nothing = filter(true, &[]);

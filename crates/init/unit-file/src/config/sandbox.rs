@@ -6,6 +6,7 @@ use crate::value::access::{
     SyscallError, SyscallFilter,
 };
 use crate::value::credential::{CredentialPatterns, CredentialPlaces, CredentialTexts};
+use crate::value::image_policy::ImagePolicy;
 use crate::value::list::StrList;
 use crate::value::path::{AbsolutePath, BindMounts, NamespacePaths};
 use crate::value::{boolean_word, word_enum};
@@ -162,6 +163,12 @@ pub struct Images {
     pub extension_images: StrList,
     /// Images that are mounted, `source:destination:options`.
     pub mount_images: StrList,
+    /// What the root image must be.
+    pub root_image_policy: ImagePolicy,
+    /// What images laid over the root must be.
+    pub extension_image_policy: ImagePolicy,
+    /// What images that are mounted must be.
+    pub mount_image_policy: ImagePolicy,
     /// `/proc`, `/sys`, `/dev` are mounted; `None` where there is a root of its own.
     pub mount_api_vfs: Option<bool>,
 }

@@ -3,7 +3,7 @@
 use super::{Directive, ENCRYPTED, EXECUTION, Status, VERITY, custom, field};
 use crate::value::path::check_path;
 use crate::value::rlimit::{Resource, ResourceLimit};
-use crate::value::{AssignError, Setting, ValueContext};
+use crate::value::{AssignError, Setting, ValueContext, ValueError};
 use Status::{Applied, Renamed};
 
 /// A value without which a process must not start: as the wrong user or in the wrong root it could
@@ -210,6 +210,13 @@ pub(super) const SANDBOX: &[Directive] = &[
     ),
     field!("ExtensionImages", exec.images.extension_images, Applied),
     field!("MountImages", exec.images.mount_images, Applied),
+    field!("RootImagePolicy", exec.images.root_image_policy, Applied),
+    field!(
+        "ExtensionImagePolicy",
+        exec.images.extension_image_policy,
+        Applied
+    ),
+    field!("MountImagePolicy", exec.images.mount_image_policy, Applied),
     field!("MountAPIVFS", exec.images.mount_api_vfs, Applied),
     field!("SecureBits", exec.sandbox.secure_bits, Applied),
     field!(
@@ -362,7 +369,32 @@ pub(super) const SANDBOX: &[Directive] = &[
             context
         )
     ),
-    field!("ProtectHostname", exec.sandbox.protect_hostname, Applied),
+    custom!(
+        "ProtectHostname",
+        "boolean, or newer words for yes",
+        "exec.sandbox.protect_hostname",
+        Applied,
+        |unit, text, context| {
+            // Newer versions let the unit have a name of its own behind the protection.
+            let (kind, name) = match text.split_once(':') {
+                Some((kind, name)) => (kind, Some(name)),
+                None => (text, None),
+            };
+            widened(
+                &mut unit.exec.sandbox.protect_hostname,
+                &["private"],
+                kind,
+                context,
+            )?;
+            if let Some(name) = name {
+                context.warn(ValueError::invalid(
+                    name,
+                    "a name that is set: it stays the machine's",
+                ));
+            }
+            Ok(())
+        }
+    ),
     field!("ProtectSystem", exec.sandbox.protect_system, Applied),
     field!("ProtectHome", exec.sandbox.protect_home, Applied),
     field!("MountFlags", exec.sandbox.mount_flags, Applied),

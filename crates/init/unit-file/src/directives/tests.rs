@@ -124,6 +124,69 @@ fn newer_kinds_of_a_protection_do_not_take_it_away() {
     assert!(sandbox.private_tmp && sandbox.private_users && sandbox.protect_control_groups);
 }
 
+/// The name that newer versions give the unit behind the protection is said to be missing, the protection is there.
+#[test]
+fn a_protected_host_name_is_protected_whatever_it_is_to_be() {
+    let load = |value: &str| {
+        let mut fs = crate::fs::MemoryFs::new();
+        let text = format!("[Service]\nExecStart=/bin/a\nProtectHostname={value}\n");
+        fs.write("/u/a.service", text);
+        let mut loader = Loader::new(fs, SearchPath::new(["/u"]), HostFacts::default());
+        let loaded = loader.load(&UnitName::new("a.service").unwrap());
+        let bad = loaded.diagnostics.count(Problem::BadValue);
+        (loaded.config.exec.sandbox.protect_hostname, bad)
+    };
+    for (value, expected) in [
+        ("yes", (true, 0)),
+        ("private", (true, 0)),
+        ("yes:box", (true, 1)),
+        ("private:box", (true, 1)),
+        ("no", (false, 0)),
+        ("sometimes", (false, 1)),
+    ] {
+        assert_eq!(load(value), expected, "{value}");
+    }
+}
+
+#[test]
+fn images_that_must_be_checked_are_not_mounted_unchecked() {
+    let state = |lines: &str| {
+        let mut fs = crate::fs::MemoryFs::new();
+        fs.write(
+            "/u/a.service",
+            format!("[Service]\nExecStart=/bin/a\n{lines}\n"),
+        );
+        let mut loader = Loader::new(fs, SearchPath::new(["/u"]), HostFacts::default());
+        let loaded = loader.load(&UnitName::new("a.service").unwrap());
+        let said: Vec<String> = loaded.diagnostics.iter().map(ToString::to_string).collect();
+        (loaded.config.load_state, said.join("\n"))
+    };
+    use crate::config::LoadState::{BadSetting, Loaded};
+    for (images, policy) in [
+        ("RootImage=/a.raw", "RootImagePolicy"),
+        ("ExtensionImages=/a.raw", "ExtensionImagePolicy"),
+        ("MountImages=/a.raw:/mnt", "MountImagePolicy"),
+    ] {
+        let (refused, said) = state(&format!("{images}\n{policy}=root=verity+signed"));
+        assert_eq!(refused, BadSetting, "{policy}: {said}");
+        assert!(said.contains(&format!("{policy}= wants")), "{said}");
+        assert_eq!(
+            state(&format!("{images}\n{policy}=root=unprotected")).0,
+            Loaded
+        );
+        assert_eq!(
+            state(&format!("{policy}=root=verity")).0,
+            Loaded,
+            "no image"
+        );
+        let (forgiven, said) = state(&format!(
+            "{images}\n{policy}=root=verity\nSandboxBestEffort=yes"
+        ));
+        assert_eq!(forgiven, Loaded);
+        assert!(said.contains("which nobody checks"), "{said}");
+    }
+}
+
 #[test]
 fn a_forking_service_cannot_have_processes_of_its_own() {
     let load = |kind: &str| {

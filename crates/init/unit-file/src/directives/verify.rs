@@ -12,6 +12,7 @@ use crate::value::network::{Listen, ListenAddress, ListenKind};
 /// # Errors
 /// The reason, for people.
 pub fn verify(unit: &UnitConfig) -> Result<(), String> {
+    verify_policies(unit)?;
     match &unit.kind {
         UnitKind::Service(service) => verify_service(unit, service),
         UnitKind::Socket(socket) => {
@@ -94,6 +95,39 @@ fn nodes(socket: &SocketConfig) -> usize {
             )
     };
     socket.listen.iter().filter(makes_node).count()
+}
+
+/// Images are mounted as they are: one that has to be checked must not be taken for one that was.
+fn verify_policies(unit: &UnitConfig) -> Result<(), String> {
+    if unit.exec.sandbox.best_effort {
+        return Ok(());
+    }
+    let images = &unit.exec.images;
+    let policies = [
+        (
+            "RootImagePolicy",
+            &images.root_image_policy,
+            images.root_image.is_some(),
+        ),
+        (
+            "ExtensionImagePolicy",
+            &images.extension_image_policy,
+            !images.extension_images.is_empty(),
+        ),
+        (
+            "MountImagePolicy",
+            &images.mount_image_policy,
+            !images.mount_images.is_empty(),
+        ),
+    ];
+    for (name, policy, has_images) in policies {
+        if let Some(demand) = policy.demand().filter(|_| has_images) {
+            return Err(format!(
+                "{name}= wants {demand:?}, and images are neither checked nor decrypted"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn verify_service(unit: &UnitConfig, service: &ServiceConfig) -> Result<(), String> {

@@ -10,6 +10,7 @@ pub mod cpuset;
 pub mod credential;
 pub mod environment;
 pub mod exit_status;
+pub mod image_policy;
 pub mod list;
 pub mod network;
 pub mod number;
