@@ -89,7 +89,9 @@ pub struct Resources {
     pub counts_asked_for: Controllers,
     /// Controllers of cgroup v1 that a slice above this one has limits in.
     pub above: Subsystems,
-    /// Controllers that the unit's processes manage below their group themselves.
+    /// The unit's processes manage groups below theirs themselves.
+    pub delegates: bool,
+    /// Controllers that they do so with.
     pub delegated: Controllers,
     /// Controllers that groups below this one do not get.
     pub disabled: Controllers,

@@ -12,12 +12,16 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use muster_activation::sockets::{self, Owner};
 use muster_cgroup::{Occasion, Offer, PinnedProgram, Plan, Refusals, Unapplied};
 use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
 use muster_engine::protocol::{Process, SpawnError};
 use muster_exec::ExecContext;
 use muster_exec::bpf::PinnedError;
 use muster_handover::{FromInit, ShutdownKind};
+use muster_unit_file::config::SocketConfig;
+
+use crate::execute::activation::chain;
 
 pub use token::Token;
 
@@ -75,6 +79,41 @@ pub struct Usage {
     pub network: [Option<u64>; 4],
     /// How often limits were reached.
     pub refusals: Refusals,
+}
+
+/// The sockets of a unit.
+#[derive(Debug, Default)]
+pub struct Opened {
+    /// One per line, in their order.
+    pub sockets: Vec<OwnedFd>,
+    /// What could not be set, for people.
+    pub warnings: Vec<String>,
+}
+
+/// A unit's sockets could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotOpened {
+    /// Which line, from 0.
+    pub index: u16,
+    /// The system's error number.
+    pub errno: i32,
+    /// Why, for people.
+    pub message: String,
+}
+
+/// Opens the sockets of a unit in this process.
+fn open_here(config: &SocketConfig, owner: Owner, kept: Vec<OwnedFd>) -> Result<Opened, NotOpened> {
+    match sockets::open(config, owner, kept) {
+        Ok(opened) => Ok(Opened {
+            warnings: opened.warnings.iter().map(|it| chain(it)).collect(),
+            sockets: opened.sockets,
+        }),
+        Err(error) => Err(NotOpened {
+            index: error.index,
+            errno: error.source.raw_os_error(),
+            message: chain(&error),
+        }),
+    }
 }
 
 /// The system, as core uses it.
@@ -175,6 +214,20 @@ pub trait Platform {
     fn take_notification(&mut self);
     /// Where services send notifications to.
     fn notify_path(&self) -> PathBuf;
+
+    /// Opens the sockets of a unit, or takes those of `kept` that fit. With a cgroup, its filters hold for those that are made.
+    ///
+    /// # Errors
+    /// One of them cannot be opened.
+    fn open_sockets(
+        &mut self,
+        _cgroup: Option<&str>,
+        config: &SocketConfig,
+        owner: Owner,
+        kept: Vec<OwnedFd>,
+    ) -> Result<Opened, NotOpened> {
+        open_here(config, owner, kept)
+    }
 
     /// Starts a process, exactly once per action.
     ///

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use muster_cgroup::{
     Amount, BindFilter, BindRule, Controller, Controllers, CpuQuota, CpuShare, DeviceLimits,
-    Interfaces, IoLimits, MemoryLimits, Network, Resources, Subsystems, TrafficFilter, Unapplied,
+    Interfaces, IoLimits, MemoryLimits, Network, Resources, Subsystems, TooManyNetworks,
+    TrafficFilter, Unapplied,
 };
 use muster_unit_file::config::{
     CpuWeight, DeviceValues, MemoryAmount, OomPolicy, ResourceControl, UnitConfig, UnitKind, Weight,
@@ -27,6 +28,13 @@ use muster_units::{Host, effective};
 
 pub(crate) use apply::Limited;
 pub use devices::{DeviceNumbers, RealDevices};
+
+/// What lists of networks are named by.
+const IP_LISTS: &str = "IPAddressDeny";
+/// What lists of network interfaces are named by.
+const INTERFACES: &str = "RestrictNetworkInterfaces";
+/// What lists of ports are named by.
+const PORTS: &str = "SocketBindDeny";
 
 /// What a unit asks for, and what of it cannot even be asked of the kernel.
 #[derive(Debug, Default)]
@@ -64,6 +72,7 @@ pub fn of(
     resources.counted = counted(own);
     resources.counts_asked_for = counts_asked_for(own);
     resources.above = asked_above(above, phase, host, numbers);
+    resources.delegates = own.delegate.enabled;
     resources.delegated = delegated(own);
     resources.disabled = named(&own.disable_controllers);
     resources.denied = above
@@ -315,7 +324,7 @@ fn io(own: &ResourceControl, phase: Phase, numbers: &mut dyn DeviceNumbers, aske
 }
 
 /// Processes are in groups of services, not of slices: there the lists of all slices above count too, and a slice has nothing
-/// to refuse.
+/// to refuse. Networks of all lists are gathered; of network interfaces only those are left that every list allows.
 fn traffic(
     config: &UnitConfig,
     above: &[Arc<UnitConfig>],
@@ -323,44 +332,52 @@ fn traffic(
     asked: &mut Asked,
 ) {
     let own = &*config.resources;
-    let is_slice = asked.resources.holds_units;
+    let of_slices = above.iter().map(|slice| &*slice.resources);
+    let lists: Vec<&ResourceControl> = match asked.resources.holds_units {
+        true => Vec::new(),
+        false => std::iter::once(own).chain(of_slices).collect(),
+    };
     let gathered = |of: fn(&ResourceControl) -> &IpPrefixes| -> Vec<Network> {
-        let mut networks = Vec::new();
-        if !is_slice {
-            networks.extend(networks_of(of(own)));
-            for slice in above {
-                networks.extend(networks_of(of(&slice.resources)));
-            }
-        }
-        networks
+        lists.iter().flat_map(|one| networks_of(of(one))).collect()
     };
     let deny = gathered(|of| &of.ip_address_deny);
     let allow = gathered(|of| &of.ip_address_allow);
-    let interfaces = match is_slice {
-        true => Interfaces::Any,
-        false => interfaces(own, numbers, asked),
-    };
-    if deny.is_empty() && interfaces == Interfaces::Any && !own.ip_accounting {
+    let interfaces = lists.iter().fold(Interfaces::Any, |allowed, one| {
+        allowed.and(interfaces(one, numbers, asked))
+    });
+    let counts = own.ip_accounting;
+    if deny.is_empty() && interfaces == Interfaces::Any && !counts {
         return;
     }
-    match TrafficFilter::new(allow, deny, interfaces, own.ip_accounting) {
-        Ok(filter) => asked.resources.traffic = Some(filter),
-        Err(error) => {
-            let unapplied = Unapplied {
-                setting: "IPAddressDeny",
-                reason: error.to_string(),
-            };
-            if config.exec.sandbox.best_effort {
-                asked.unapplied.push(unapplied);
-            } else {
-                asked.resources.traffic = Some(TrafficFilter::closed());
-                asked.closed = Some(unapplied);
-            }
+    let error = match TrafficFilter::new(allow, deny, interfaces.clone(), counts) {
+        Ok(filter) => {
+            asked.resources.traffic = Some(filter);
+            return;
         }
+        Err(error) => error,
+    };
+    let unapplied = |setting, error: TooManyNetworks| Unapplied {
+        setting,
+        reason: error.to_string(),
+    };
+    if !config.exec.sandbox.best_effort {
+        asked.resources.traffic = Some(TrafficFilter::closed());
+        asked.closed = Some(unapplied(IP_LISTS, error));
+        return;
+    }
+    asked.unapplied.push(unapplied(IP_LISTS, error));
+    // What is too much takes nothing with it that could be had.
+    if interfaces == Interfaces::Any && !counts {
+        return;
+    }
+    match TrafficFilter::new(Vec::new(), Vec::new(), interfaces, counts) {
+        Ok(filter) => asked.resources.traffic = Some(filter),
+        Err(error) => asked.unapplied.push(unapplied(INTERFACES, error)),
     }
 }
 
-/// Interfaces are known to the kernel's filters by their numbers; one that is not there yet has none.
+/// Interfaces are known to the kernel's filters by their numbers; one that is not there yet has none. As with systemd it is left
+/// out then, which in a list of those that are not allowed keeps nobody from it when it comes: the status says so.
 fn interfaces(
     own: &ResourceControl,
     numbers: &mut dyn DeviceNumbers,
@@ -381,10 +398,16 @@ fn interfaces(
     for name in names {
         match numbers.interface(name) {
             Ok(number) => list.push(number),
-            Err(error) => asked.unapplied.push(Unapplied {
-                setting: "RestrictNetworkInterfaces",
-                reason: format!("there is no interface {name}: {error}"),
-            }),
+            Err(error) => {
+                let what_follows = match is_allowed {
+                    true => "",
+                    false => ", and one that comes later is open",
+                };
+                asked.unapplied.push(Unapplied {
+                    setting: INTERFACES,
+                    reason: format!("there is no interface {name}: {error}{what_follows}"),
+                });
+            }
         }
     }
     if is_allowed {
@@ -417,7 +440,7 @@ fn binds(own: &ResourceControl, asked: &mut Asked) {
     };
     let filter = BindFilter {
         allow: rules("SocketBindAllow", &own.socket_bind_allow),
-        deny: rules("SocketBindDeny", &own.socket_bind_deny),
+        deny: rules(PORTS, &own.socket_bind_deny),
     };
     if filter.is_cut() {
         let reason = "there are too many rules: what the first ones are not about is refused";
@@ -430,6 +453,21 @@ fn binds(own: &ResourceControl, asked: &mut Asked) {
     if !filter.deny.is_empty() {
         asked.resources.binds = Some(filter);
     }
+}
+
+/// Whether a group with these settings has filters that sockets belong to from the moment they are made.
+fn filters_sockets(own: &ResourceControl) -> bool {
+    own.ip_accounting
+        || own.restrict_network_interfaces.allow.is_some()
+        || !own.ip_address_deny.0.is_empty()
+        || [
+            &own.socket_bind_deny,
+            &own.ip_ingress_filter_path,
+            &own.ip_egress_filter_path,
+            &own.bpf_program,
+        ]
+        .iter()
+        .any(|list| !list.is_empty())
 }
 
 /// Whether the unit itself says so, rather than a default that nobody misses where it cannot be had.

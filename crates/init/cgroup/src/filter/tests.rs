@@ -111,6 +111,21 @@ proptest! {
     }
 
     #[test]
+    fn interfaces_of_several_lists_are_those_that_all_allow(
+        one in interfaces(),
+        other in interfaces(),
+        peer in address(),
+    ) {
+        let filter = |interfaces| TrafficFilter::new(Vec::new(), Vec::new(), interfaces, false).unwrap();
+        let both = filter(one.clone().and(other.clone()));
+        let (one, other) = (filter(one), filter(other));
+        for interface in 1..5 {
+            let expected = one.allows(peer, interface) && other.allows(peer, interface);
+            prop_assert_eq!(both.allows(peer, interface), expected);
+        }
+    }
+
+    #[test]
     fn binds_are_judged_alike(
         allow in proptest::collection::vec(bind_rule(), 0..4),
         deny in proptest::collection::vec(bind_rule(), 0..4),

@@ -123,6 +123,31 @@ pub enum Interfaces {
 }
 
 impl Interfaces {
+    /// By those that both allow.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let without = |mut list: Vec<u32>, others: &[u32]| {
+            list.retain(|number| !others.contains(number));
+            Self::Only(list)
+        };
+        match (self, other) {
+            (Self::Any, one) | (one, Self::Any) => one,
+            (Self::Only(mut list), Self::Only(others)) => {
+                list.retain(|number| others.contains(number));
+                Self::Only(list)
+            }
+            (Self::Only(list), Self::Not(others)) | (Self::Not(others), Self::Only(list)) => {
+                without(list, &others)
+            }
+            (Self::Not(mut list), Self::Not(others)) => {
+                list.extend(others);
+                list.sort_unstable();
+                list.dedup();
+                Self::Not(list)
+            }
+        }
+    }
+
     fn allows(&self, interface: u32) -> bool {
         match self {
             Self::Any => true,

@@ -149,6 +149,7 @@ impl Plan {
         maker.tasks(resources);
         maker.io(resources);
         maker.filters(resources);
+        maker.delegate(resources);
         maker.plan
     }
 
@@ -332,6 +333,18 @@ impl Maker {
     fn per_device(&mut self, setting: &'static str, file: &'static str, line: Option<String>) {
         if line.is_some() {
             self.set(Controller::Io, setting, file, line, "");
+        }
+    }
+
+    /// Groups of the first version are not given away, since whoever has one gets out of its limits.
+    fn delegate(&mut self, resources: &Resources) {
+        let is_kept = matches!(self.offer.mode, Mode::Legacy | Mode::Sessions);
+        if resources.delegates && is_kept {
+            self.plan.unapplied.push(Unapplied {
+                setting: "Delegate",
+                reason: "this machine has no cgroup v2, and no other group is given away"
+                    .to_owned(),
+            });
         }
     }
 

@@ -166,7 +166,7 @@ impl Core {
         }
         self.read_again(&unit);
         if let Some(unit) = self.engine.find(unit.as_str()) {
-            self.renew_limits(unit);
+            self.renew_limits_within(unit);
         }
         Ok(Some(Reply::empty()))
     }

@@ -100,7 +100,7 @@ pub(crate) fn from_kernel(loaded: &[LoadedUnit]) -> Vec<Box<str>> {
 }
 
 /// An error with its causes, as one line.
-fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

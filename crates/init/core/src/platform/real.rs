@@ -5,12 +5,14 @@ mod init;
 mod logs;
 mod memory;
 mod process;
+mod sockets;
 
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use muster_activation::sockets::Owner;
 use muster_cgroup::{
     CgroupPath, Hierarchy, HierarchyError, Legacy, Occasion, Offer, PinnedProgram, Plan, Tree,
     Unapplied,
@@ -20,12 +22,13 @@ use muster_engine::protocol::{Process, SpawnError};
 use muster_exec::bpf::PinnedError;
 use muster_exec::{Slot, Spawner};
 use muster_handover::{Begun, CoreLink, FromInit, ShutdownKind};
+use muster_unit_file::config::SocketConfig;
 use rustix::event::{Timespec, epoll};
 use rustix::fs::{Access, access};
 use rustix::time::{ClockId, clock_gettime};
 
 use self::cgroups::Watch;
-use super::{Launch, Platform, ProcessFacts, Ready, Token, Usage};
+use super::{Launch, NotOpened, Opened, Platform, ProcessFacts, Ready, Token, Usage, open_here};
 use crate::core::CoreError;
 use crate::options::Options;
 
@@ -427,6 +430,19 @@ impl Platform for RealPlatform {
 
     fn offer(&self) -> Offer {
         self.tree.offer()
+    }
+
+    fn open_sockets(
+        &mut self,
+        cgroup: Option<&str>,
+        config: &SocketConfig,
+        owner: Owner,
+        kept: Vec<OwnedFd>,
+    ) -> Result<Opened, NotOpened> {
+        match cgroup {
+            Some(cgroup) => self.open_in_group(cgroup, config, owner, kept),
+            None => open_here(config, owner, kept),
+        }
     }
 
     fn limit(&mut self, path: &str, plan: &Plan, occasion: Occasion) -> Vec<Unapplied> {

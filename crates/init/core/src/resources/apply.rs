@@ -12,24 +12,20 @@ use muster_engine::protocol::{ExecKind, Input, Severity, SpawnError};
 use muster_engine::types::Machine;
 use muster_exec::Step;
 use muster_unit_file::config::{DevicePolicy, PressureWatch as Wish, UnitConfig, UnitKind};
+use muster_unit_file::name::UnitName;
 
-use super::{Asked, Phase, RealDevices, has_startup_settings, is_stated, of, programs};
+use super::{
+    Asked, INTERFACES, IP_LISTS, PORTS, Phase, RealDevices, filters_sockets, has_startup_settings,
+    is_stated, of, programs,
+};
 use crate::core::Core;
 
 /// Settings whose absence lets a service talk to whom it should not.
-const FILTERS: [&str; 4] = [
-    "IPAddressDeny",
-    "SocketBindDeny",
-    "IPIngressFilterPath",
-    "IPEgressFilterPath",
-];
-/// Settings that are documented as best effort, but whose absence must not surprise anybody.
-const BEST_EFFORT: [&str; 4] = [
-    "RestrictFileSystems",
-    "BPFProgram",
-    "RestrictNetworkInterfaces",
-    DEVICES,
-];
+const FILTERS: [&str; 4] = [IP_LISTS, PORTS, "IPIngressFilterPath", "IPEgressFilterPath"];
+/// Settings whose absence must not surprise anybody who runs without.
+const REMARKED: [&str; 4] = ["RestrictFileSystems", "BPFProgram", INTERFACES, DEVICES];
+/// Settings that nothing says are best effort: nobody is started without them unless `SandboxBestEffort=yes` says so.
+const WALLS: [&str; 3] = [DEVICES, PORTS, INTERFACES];
 /// What the filter of devices is named by, whichever setting asks for it.
 const DEVICES: &str = "DevicePolicy";
 /// Slices above one another; more are not real.
@@ -44,36 +40,54 @@ pub(crate) struct Limited {
     given: HashSet<Box<str>>,
     /// What the kernel refused.
     refused: HashMap<UnitId, Vec<Unapplied>>,
-    /// Units that no process may be started for, since they lack a filter of traffic or of devices.
-    open: HashMap<UnitId, SpawnError>,
+    /// Units that no process may be started for, and slices that none may be started in, since they lack a filter of traffic or of
+    /// devices.
+    open: HashMap<UnitId, Lacking>,
     /// How many processes of a group were ended for lack of memory, as far as its unit was told.
     killed: HashMap<Box<str>, (UnitId, u64)>,
     /// Units with settings of their own for the time while the machine starts.
     startup: Vec<UnitId>,
 }
 
-/// Why no process of a unit may be started that says which devices may be used, if nobody keeps it from the others. What only
-/// follows from `PrivateDevices=` is a second wall: the nodes are not there.
-fn lacks_devices<'a>(
-    config: &UnitConfig,
-    mut missing: impl Iterator<Item = &'a Unapplied>,
-) -> Option<SpawnError> {
-    let own = &config.resources;
-    let is_stated = own.device_policy != DevicePolicy::Auto || !own.device_allow.0.is_empty();
-    if !is_stated || config.exec.sandbox.best_effort {
-        return None;
-    }
-    let lacking = missing.find(|one| one.setting == DEVICES)?;
-    Some(must_not_start(lacking, libc::EOPNOTSUPP))
+/// What keeps a unit, or all of a slice, down.
+#[derive(Clone, Debug)]
+struct Lacking {
+    error: SpawnError,
+    /// Whether `SandboxBestEffort=yes` starts a unit without.
+    is_forgiven: bool,
 }
 
-fn must_not_start(lacking: &Unapplied, errno: i32) -> SpawnError {
-    SpawnError {
-        step: format!("{lacking} (SandboxBestEffort=yes starts it without)").into(),
-        errno,
-        exit_code: Step::Cgroup.exit_code(),
-        early: true,
+impl Lacking {
+    fn wall(lacking: &Unapplied, errno: i32) -> Self {
+        let error = SpawnError {
+            step: format!("{lacking} (SandboxBestEffort=yes starts it without)").into(),
+            errno,
+            exit_code: Step::Cgroup.exit_code(),
+            early: true,
+        };
+        Self {
+            error,
+            is_forgiven: true,
+        }
     }
+}
+
+/// Why no process of a unit may be started that says which devices, ports or network interfaces may be used, if nobody keeps it
+/// from the others. What only follows from `PrivateDevices=` is a second wall: the nodes are not there.
+fn lacks_wall<'a>(
+    config: &UnitConfig,
+    mut missing: impl Iterator<Item = &'a Unapplied>,
+) -> Option<Lacking> {
+    if config.exec.sandbox.best_effort {
+        return None;
+    }
+    let own = &config.resources;
+    let lists_devices = own.device_policy != DevicePolicy::Auto || !own.device_allow.0.is_empty();
+    let lacking = missing.find(|one| match one.setting {
+        DEVICES => lists_devices,
+        setting => WALLS.contains(&setting),
+    })?;
+    Some(Lacking::wall(lacking, libc::EOPNOTSUPP))
 }
 
 impl Core {
@@ -84,6 +98,7 @@ impl Core {
         unit: UnitId,
         config: &UnitConfig,
     ) -> std::io::Result<Vec<(&'static str, String)>> {
+        self.complete_slices(unit);
         let path = self.cgroup_of(unit);
         if self.platform.make_cgroup(&path)? {
             self.give_limits(unit, config, &path, Occasion::New);
@@ -95,6 +110,23 @@ impl Core {
         Ok(self.pressure_variables(config, &path))
     }
 
+    /// What slices above a unit lack holds for it too, so they are given it first, or are known not to have it.
+    fn complete_slices(&mut self, unit: UnitId) {
+        for slice in self.slices_of(unit) {
+            let path = self.cgroup_of(slice);
+            if self.lacks_limits(slice, &path)
+                && let Some((config, path)) = self.group_that_runs(slice)
+            {
+                // What it lacked before, and lacks again, was said.
+                let was_known = self.limited.open.contains_key(&slice);
+                let remarks = self.apply_limits(slice, &config, &path, Occasion::Change);
+                for (severity, message) in remarks.into_iter().filter(|_| !was_known) {
+                    self.say(severity, Some(slice), &message);
+                }
+            }
+        }
+    }
+
     /// Whether the group of a unit, which is there, may lack what its unit asks for. Of the one above all others only what is
     /// asked for by name is ours: whoever gave it to us may have limited it.
     fn lacks_limits(&self, unit: UnitId, path: &str) -> bool {
@@ -102,9 +134,9 @@ impl Core {
         !is_given && !path.is_empty()
     }
 
-    /// Why no process of a unit may be started for this, if it lacks what it must not run without. What ends a unit, or tells one
-    /// that runs already, is not kept from it.
-    pub(crate) fn lacks_filter(&self, unit: UnitId, kind: ExecKind) -> Option<SpawnError> {
+    /// Why no process of a unit may be started for this, if it or a slice above lacks what it must not run without. What ends a
+    /// unit, or tells one that runs already, is not kept from it.
+    pub(crate) fn lacks_filter(&mut self, unit: UnitId, kind: ExecKind) -> Option<SpawnError> {
         let begins = matches!(
             kind,
             ExecKind::Condition
@@ -113,14 +145,78 @@ impl Core {
                 | ExecKind::StartPost
                 | ExecKind::Mount
         );
-        let open = self.limited.open.get(&unit);
-        open.filter(|_| begins).cloned()
+        if !begins || self.limited.open.is_empty() {
+            return None;
+        }
+        if let Some(own) = self.limited.open.get(&unit) {
+            return Some(own.error.clone());
+        }
+        let name = self.name_of(unit)?;
+        let forgives = self.units.config(&name).exec.sandbox.best_effort;
+        for slice in self.slices_of(unit) {
+            let Some(lacking) = self.limited.open.get(&slice).cloned() else {
+                continue;
+            };
+            let above = self.name_of(slice);
+            let above = above.as_ref().map_or("a slice", UnitName::as_str);
+            let step = format!("{above} above it lacks {}", lacking.error.step);
+            if !(lacking.is_forgiven && forgives) {
+                return Some(SpawnError {
+                    step: step.into(),
+                    ..lacking.error
+                });
+            }
+            let message = format!("Not all of what is asked for is applied: {step}");
+            self.say(Severity::Warning, Some(unit), &message);
+        }
+        None
+    }
+
+    /// Gives the group of a unit that runs the limits that its settings say now, and if it is a slice, those of all that runs in
+    /// it.
+    pub(crate) fn renew_limits_within(&mut self, unit: UnitId) {
+        self.renew_limits(unit);
+        let is_slice = self
+            .engine
+            .get(unit)
+            .is_some_and(|record| matches!(record.machine, Machine::Slice(_)));
+        if !is_slice {
+            return;
+        }
+        let running: Vec<UnitId> = self
+            .engine
+            .units()
+            .filter(|(_, record)| !record.active().is_down())
+            .map(|(unit, _)| unit)
+            .collect();
+        for one in running {
+            if self.slices_of(one).contains(&unit) {
+                self.renew_limits(one);
+            }
+        }
     }
 
     /// Gives the group of a unit that runs the limits that its settings say now.
     pub(crate) fn renew_limits(&mut self, unit: UnitId) {
-        if let Some((config, path)) = self.group_that_runs(unit) {
-            self.give_limits(unit, &config, &path, Occasion::Change);
+        match self.group_that_runs(unit) {
+            Some((config, path)) => self.give_limits(unit, &config, &path, Occasion::Change),
+            None => self.remark_sockets(unit),
+        }
+    }
+
+    /// Says of a socket unit whose sockets were made before it had a filter that they are open.
+    fn remark_sockets(&mut self, unit: UnitId) {
+        let listens = self.engine.get(unit).is_some_and(|record| {
+            matches!(record.machine, Machine::Socket(_)) && !record.active().is_down()
+        });
+        let Some(name) = self.name_of(unit).filter(|_| listens) else {
+            return;
+        };
+        let config = self.units.config(&name);
+        if self.filters_sockets(unit, &config) {
+            let message =
+                "Its sockets are WITHOUT a filter of their traffic until it is started anew";
+            self.say(Severity::Error, Some(unit), message);
         }
     }
 
@@ -160,16 +256,16 @@ impl Core {
         let mut refused = self.platform.limit(path, &plan, occasion);
         refused.retain(|one| is_stated(config, one.setting));
         let open = self.attach_pinned(path, &plan, occasion, &mut refused);
-        let open = open.or_else(|| lacks_devices(config, plan.unapplied.iter().chain(&refused)));
+        let open = open.or_else(|| lacks_wall(config, plan.unapplied.iter().chain(&refused)));
         let closed = asked.closed.as_ref();
-        let open = open.or_else(|| closed.map(|closed| must_not_start(closed, libc::E2BIG)));
+        let open = open.or_else(|| closed.map(|closed| Lacking::wall(closed, libc::E2BIG)));
         self.limited.given.insert(path.into());
-        // Processes of slices and scopes are not started for them, so nobody keeps those from running.
+        // Processes of scopes run already, so nobody keeps those from running.
         let keeps_down = open.is_some()
             && occasion == Occasion::New
-            && !matches!(config.kind, UnitKind::Slice | UnitKind::Scope(_));
+            && !matches!(config.kind, UnitKind::Scope(_));
         match open {
-            Some(error) => self.limited.open.insert(unit, error),
+            Some(lacking) => self.limited.open.insert(unit, lacking),
             None => self.limited.open.remove(&unit),
         };
         // Whoever is not kept from talking to somebody must not believe to be.
@@ -180,8 +276,8 @@ impl Core {
             .chain(&refused);
         let best_effort = missing.clone().filter(|one| {
             // Why no process is started is said where that is tried.
-            let is_kept_down = keeps_down && one.setting == DEVICES;
-            BEST_EFFORT.contains(&one.setting) && !is_kept_down
+            let is_kept_down = keeps_down && WALLS.contains(&one.setting);
+            REMARKED.contains(&one.setting) && !is_kept_down
         });
         let remarks: Vec<(Severity, String)> = best_effort
             .map(|one| {
@@ -190,7 +286,8 @@ impl Core {
             })
             .collect();
         let open = missing.find(|one| {
-            let is_kept_down = keeps_down && programs::is_needed(one.setting);
+            let is_needed = programs::is_needed(one.setting) || WALLS.contains(&one.setting);
+            let is_kept_down = keeps_down && is_needed;
             FILTERS.contains(&one.setting) && !is_kept_down
         });
         let open = open.map(|open| {
@@ -229,7 +326,7 @@ impl Core {
         plan: &Plan,
         occasion: Occasion,
         refused: &mut Vec<Unapplied>,
-    ) -> Option<SpawnError> {
+    ) -> Option<Lacking> {
         // A new group has no programs that could have to go.
         if plan.pinned.is_empty() && occasion == Occasion::New {
             return None;
@@ -237,11 +334,15 @@ impl Core {
         let mut open = None;
         for error in self.platform.attach_pinned(path, &plan.pinned) {
             if programs::is_needed(error.setting) {
-                open = Some(SpawnError {
+                let error = SpawnError {
                     step: format!("{}: {error}", error.setting).into(),
                     errno: error.source.raw_os_error().unwrap_or(libc::EIO),
                     exit_code: Step::Bpf.exit_code(),
                     early: true,
+                };
+                open = Some(Lacking {
+                    error,
+                    is_forgiven: false,
                 });
             }
             refused.push(Unapplied {
@@ -283,8 +384,17 @@ impl Core {
         of(config, &above, phase, host, &mut RealDevices)
     }
 
+    /// Whether sockets of a unit have to be made in its group, since that or one above judges what goes through them.
+    pub(crate) fn filters_sockets(&mut self, unit: UnitId, config: &UnitConfig) -> bool {
+        filters_sockets(&config.resources)
+            || self
+                .slices_above(unit)
+                .iter()
+                .any(|slice| filters_sockets(&slice.resources))
+    }
+
     /// The slices that a unit is in, nearest first.
-    fn slices_above(&mut self, unit: UnitId) -> Vec<Arc<UnitConfig>> {
+    fn slices_of(&self, unit: UnitId) -> Vec<UnitId> {
         let mut above = Vec::new();
         let mut at = unit;
         while above.len() < MAX_DEPTH {
@@ -292,13 +402,16 @@ impl Core {
             let Some(slice) = record.and_then(|record| record.deps(DepKind::InSlice).next()) else {
                 break;
             };
-            let Some(name) = self.name_of(slice) else {
-                break;
-            };
-            above.push(self.units.config(&name));
+            above.push(slice);
             at = slice;
         }
         above
+    }
+
+    fn slices_above(&mut self, unit: UnitId) -> Vec<Arc<UnitConfig>> {
+        let slices = self.slices_of(unit).into_iter();
+        let names: Vec<UnitName> = slices.map_while(|slice| self.name_of(slice)).collect();
+        names.iter().map(|name| self.units.config(name)).collect()
     }
 
     /// Settings about resources that have no effect, with the reason, for people.

@@ -36,6 +36,7 @@ impl DeviceNumbers for Table {
     fn interface(&mut self, name: &str) -> io::Result<u32> {
         match name {
             "lo" => Ok(1),
+            "eth0" => Ok(2),
             _ => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -287,6 +288,30 @@ fn interfaces_are_named_and_those_that_are_missing_too() {
     assert!(said.contains("no interface eth7"), "{said}");
     let others = asked("RestrictNetworkInterfaces=~lo").resources.traffic;
     assert!(!others.unwrap().allows(peer, 1));
+    // Nobody is kept from one that is only denied before it is there.
+    let open = asked("RestrictNetworkInterfaces=~eth7");
+    let said = open.unapplied[0].to_string();
+    assert!(said.ends_with("one that comes later is open"), "{said}");
+    assert_eq!(open.closed, None);
+}
+
+#[test]
+fn interfaces_of_slices_count_for_services() {
+    let peer = "192.0.2.1".parse().unwrap();
+    let allowed = |slices: &[&str], lines| {
+        let filter = asked_in(slices, lines).resources.traffic.unwrap();
+        [1, 2, 3].map(|interface| filter.allows(peer, interface))
+    };
+    let only = "RestrictNetworkInterfaces=lo eth0";
+    let not = "RestrictNetworkInterfaces=~lo";
+    assert_eq!(allowed(&["", only], ""), [true, true, false]);
+    assert_eq!(allowed(&[only], not), [false, true, false]);
+    assert_eq!(
+        allowed(&[only, not], "IPAccounting=yes"),
+        [false, true, false]
+    );
+    let own = "RestrictNetworkInterfaces=lo";
+    assert_eq!(allowed(&[only], own), [true, false, false]);
 }
 
 /// So many networks of which none covers another, as a list is written.
@@ -316,4 +341,38 @@ fn more_networks_than_a_filter_can_have_close_everything() {
     let lenient = asked(&format!("{too_many}SandboxBestEffort=yes"));
     assert_eq!((lenient.closed, lenient.resources.traffic), (None, None));
     assert_eq!(lenient.unapplied.len(), 1);
+    // What is too much takes nothing else with it.
+    let lines = "SandboxBestEffort=yes\nRestrictNetworkInterfaces=lo\nIPAccounting=yes";
+    let lenient = asked(&format!("{too_many}{lines}"));
+    let only = Interfaces::Only(vec![1]);
+    let rest = TrafficFilter::new(Vec::new(), Vec::new(), only, true).unwrap();
+    assert_eq!(lenient.resources.traffic, Some(rest));
+    assert_eq!(lenient.unapplied.len(), 1);
+}
+
+#[test]
+fn sockets_belong_to_filters_of_traffic_and_of_ports() {
+    for lines in [
+        "IPAddressDeny=any",
+        "IPAccounting=yes",
+        "RestrictNetworkInterfaces=lo",
+        "SocketBindDeny=any",
+        "IPEgressFilterPath=/sys/fs/bpf/x",
+    ] {
+        assert!(
+            filters_sockets(&config("x.service", lines).resources),
+            "{lines}"
+        );
+    }
+    for lines in [
+        "",
+        "IPAddressAllow=any",
+        "SocketBindAllow=any",
+        "DevicePolicy=closed",
+    ] {
+        assert!(
+            !filters_sockets(&config("x.service", lines).resources),
+            "{lines}"
+        );
+    }
 }

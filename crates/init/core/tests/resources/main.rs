@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 mod files;
+mod filters;
 mod guest;
 mod host;
 mod legacy;

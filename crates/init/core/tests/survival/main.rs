@@ -257,31 +257,68 @@ fn a_lost_state_touches_nobody() {
     assert_eq!(outcome(&world), before);
 }
 
-/// A service that says which devices it may use does not run without that being so, unless it says that it may.
+/// A service that says which devices, ports and network interfaces it may use does not run without that being so, unless it says
+/// that it may. What a slice above it says holds for it too.
 #[test]
-fn a_filter_of_devices_that_cannot_be_had_keeps_its_service_down() {
-    for (lines, starts) in [
-        ("DevicePolicy=closed", false),
-        ("DeviceAllow=/dev/null rw", false),
-        ("DevicePolicy=closed\nSandboxBestEffort=yes", true),
-        ("PrivateDevices=yes", true),
-        ("", true),
+fn a_wall_that_cannot_be_had_keeps_its_service_down() {
+    let lenient = "SandboxBestEffort=yes";
+    for (lines, of_slice, refused, starts) in [
+        ("DevicePolicy=closed", "", "DevicePolicy", false),
+        ("DeviceAllow=/dev/null rw", "", "DevicePolicy", false),
+        (
+            "DevicePolicy=closed\nSandboxBestEffort=yes",
+            "",
+            "DevicePolicy",
+            true,
+        ),
+        ("PrivateDevices=yes", "", "DevicePolicy", true),
+        ("", "", "DevicePolicy", true),
+        ("SocketBindDeny=any", "", "SocketBindDeny", false),
+        (
+            "SocketBindDeny=any\nSandboxBestEffort=yes",
+            "",
+            "SocketBindDeny",
+            true,
+        ),
+        (
+            "RestrictNetworkInterfaces=lo",
+            "",
+            "RestrictNetworkInterfaces",
+            false,
+        ),
+        ("IPAddressDeny=any", "", "IPAddressDeny", true),
+        ("", "DevicePolicy=closed", "DevicePolicy", false),
+        ("", "SocketBindDeny=any", "SocketBindDeny", false),
+        (
+            "",
+            "RestrictNetworkInterfaces=lo",
+            "RestrictNetworkInterfaces",
+            false,
+        ),
+        (lenient, "SocketBindDeny=any", "SocketBindDeny", true),
+        ("", "IPAddressDeny=any", "IPAddressDeny", true),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let options = options(folder.path());
-        let unit =
-            format!("[Unit]\nDefaultDependencies=no\n[Service]\n{lines}\nExecStart=/bin/daemon\n");
+        let unit = format!(
+            "[Unit]\nDefaultDependencies=no\n[Service]\nSlice=a-b.slice\n{lines}\nExecStart=/bin/daemon\n"
+        );
+        let slice = format!("[Unit]\nDefaultDependencies=no\n[Slice]\n{of_slice}\n");
         let target = "[Unit]\nDefaultDependencies=no\nWants=x.service\n";
         let units = folder.path().join("units");
         std::fs::write(units.join("default.target"), target).unwrap();
+        std::fs::write(units.join("a.slice"), slice).unwrap();
         std::fs::write(units.join("x.service"), unit).unwrap();
-        for refuses in [None, Some("DevicePolicy")] {
+        for refuses in [None, Some(refused)] {
             let world = Rc::new(RefCell::new(World::default()));
             world.borrow_mut().refuses = refuses;
             live(&world, &options);
             let started = world.borrow().started.len();
             let expected = usize::from(starts || refuses.is_none());
-            assert_eq!(started, expected, "{lines} where {refuses:?} is refused");
+            assert_eq!(
+                started, expected,
+                "{lines} in a slice with {of_slice} where {refuses:?} is refused"
+            );
         }
     }
 }

@@ -52,6 +52,7 @@ if grep -q io $tree/cgroup.controllers && mkdir $tree/facts; then
     grep -q io $tree/cgroup.subtree_control && handed_on=yes || handed_on=
     echo +io >$tree/cgroup.subtree_control
     [ ! -e $tree/facts/io.weight ] || echo io-weight
+    [ ! -e $tree/facts/io.bfq.weight ] || [ ! -b /dev/lab-disk ] || echo io-bfq-weight
     if [ -b /dev/lab-disk ]; then
         [ ! -e $tree/facts/io.max ] || echo io-limits
         [ -e $tree/facts/io.weight ] || echo no-io-device-weight

@@ -45,6 +45,8 @@ const GROUP_CASES: &[&str] = &[
     "memory-low-and-min",
     "memory-max-in-percent",
     "memory-pressure-watch",
+    "memory-pressure-threshold",
+    "memory-pressure-is-not-watched",
     "memory-pressure-is-for-a-user-to-watch",
     "tasks-max",
     "tasks-max-of-a-slice",
@@ -54,6 +56,8 @@ const GROUP_CASES: &[&str] = &[
     "io-device-weight-is-named-where-it-cannot-be-had",
     "io-latency-is-named-where-it-cannot-be-had",
 ];
+/// Cases of a disk whose scheduler knows weights.
+const SCHEDULER_CASES: &[&str] = &["io-weights-of-another-scheduler"];
 /// Cases of what only version 1 of control groups does, which the host has if anybody has.
 const LEGACY_CASES: &[&str] = &["memory-high-is-named-where-it-cannot-be-had", "io-weight"];
 /// Every case, and what two of them have seen.
@@ -108,13 +112,36 @@ fn control_groups_hold_where_the_kernel_has_every_controller() {
     if !Guest::qemu().can_boot() {
         return;
     }
+    control_groups_hold(GROUP_CASES, GROUP_FACTS, |guest| guest);
+}
+
+#[test]
+fn weights_of_disks_are_given_to_the_scheduler_that_a_disk_has() {
+    muster_lab::require!(Root, Tool("qemu-system-x86_64"), File("/bin/busybox"));
+    if !Guest::qemu().can_boot() {
+        return;
+    }
+    let unit = "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\n\
+                ExecStart=/bin/sh -c 'echo bfq >/sys/block/vda/queue/scheduler'\n";
+    control_groups_hold(SCHEDULER_CASES, &["io-bfq-weight"], |guest| {
+        let folder = Path::new("/etc/systemd/system");
+        guest
+            .module("bfq")
+            .file(folder.join("scheduler.service"), unit, 0o644)
+            .file(
+                folder.join("driver.service.d/scheduler.conf"),
+                "[Unit]\nRequires=scheduler.service\nAfter=scheduler.service\n",
+                0o644,
+            )
+    });
+}
+
+/// Runs these cases in a guest that must have these facts.
+#[track_caller]
+fn control_groups_hold(names: &[&str], facts: &[&str], furnish: impl FnOnce(Guest) -> Guest) {
     let mut cases = case::read("groups");
-    cases.retain(|case| GROUP_CASES.contains(&&*case.name));
-    assert_eq!(
-        cases.len(),
-        GROUP_CASES.len(),
-        "a case is not there any more"
-    );
+    cases.retain(|case| names.contains(&&*case.name));
+    assert_eq!(cases.len(), names.len(), "a case is not there any more");
     let programs = muster::programs(Build::Test, &["muster-core/fault-points"]).unwrap();
     let disk = guest::disk();
     let guest = furnished(&cases, &programs)
@@ -124,10 +151,10 @@ fn control_groups_hold_where_the_kernel_has_every_controller() {
             env!("CARGO_BIN_EXE_muster-probe"),
             Path::new(FOLDER).join("muster-probe"),
         );
-    let mut running = guest.boot().unwrap();
+    let mut running = furnish(guest).boot().unwrap();
     running.wait_for_line("end of facts", TIME).unwrap();
     let console = running.console();
-    for fact in GROUP_FACTS {
+    for fact in facts {
         let line = format!("fact: {fact}.");
         assert!(console.iter().any(|it| it.contains(&line)), "no {fact}");
     }
@@ -143,7 +170,7 @@ fn every_case_of_control_groups_runs_somewhere() {
             .requires
             .iter()
             .all(|fact| guest::GROUP_FACTS.contains(&&**fact));
-        let mut elsewhere = [GROUP_CASES, LEGACY_CASES].into_iter();
+        let mut elsewhere = [GROUP_CASES, SCHEDULER_CASES, LEGACY_CASES].into_iter();
         let is_known = elsewhere.any(|cases| cases.contains(&&*case.name));
         assert!(runs_in_a_guest || is_known, "{} runs nowhere", case.name);
     }

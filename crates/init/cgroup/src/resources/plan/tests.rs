@@ -135,6 +135,25 @@ fn a_change_goes_back_to_what_a_new_group_has() {
 }
 
 #[test]
+fn a_group_that_is_not_given_away_is_named() {
+    let resources = Resources {
+        delegates: true,
+        ..Resources::default()
+    };
+    for (mode, is_named) in [
+        (Mode::Unified, false),
+        (Mode::Hybrid, false),
+        (Mode::Legacy, true),
+        (Mode::Sessions, true),
+    ] {
+        let offer = Offer { mode, ..EVERYTHING };
+        let unapplied = Plan::new(&resources, offer, Occasion::New).unapplied;
+        let names: Vec<&str> = unapplied.iter().map(|one| one.setting).collect();
+        assert_eq!(names.contains(&"Delegate"), is_named, "{mode:?}");
+    }
+}
+
+#[test]
 fn idle_groups_have_no_weight() {
     let idle = Resources {
         cpu_share: Some(CpuShare::Idle),

@@ -1,26 +1,30 @@
 //! Listening sockets: opened for socket units, kept by `muster-init`, handed to services.
 
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use muster_activation::sockets::{self, Owner};
+use muster_cgroup::Mode;
 use muster_engine::dep::DepKind;
 use muster_engine::event::LoadState;
 use muster_engine::ids::{InvocationId, UnitId};
-use muster_engine::protocol::{Input, Severity, SocketError};
+use muster_engine::protocol::{ExecKind, Input, Severity, SocketError};
 use muster_engine::types::{Machine, SocketState};
 use muster_exec::accounts::AccountError;
 use muster_unit_file::config::{SocketConfig, UnitKind};
 use muster_unit_file::name::UnitName;
+use muster_unit_file::value::network::{Listen, ListenAddress};
 
 use super::chain;
 use crate::core::Core;
-use crate::platform::Token;
+use crate::platform::{NotOpened, Token};
 use crate::recover::Kept;
 
 /// What `muster-init` keeps listening sockets under: `sock:UNIT:N`.
 const PREFIX: &str = "sock:";
 const ESRCH: i32 = 3;
+const EIO: i32 = 5;
 
 /// Listening sockets of all units.
 #[derive(Debug, Default)]
@@ -106,15 +110,13 @@ impl Core {
             self.platform.unwatch(fd.as_fd());
         }
         let before = kept.len();
-        let opened = sockets::open(&config, owner, kept).map_err(|error| {
-            self.say(Severity::Error, Some(unit), &chain(&error));
-            SocketError {
-                index: error.index,
-                errno: error.source.raw_os_error(),
-            }
-        })?;
+        let group = self.group_of_sockets(unit, &name, &config)?;
+        let opened = self
+            .platform
+            .open_sockets(group.as_deref(), &config, owner, kept);
+        let opened = opened.map_err(|error| self.not_opened(unit, &error))?;
         for warning in &opened.warnings {
-            self.say(Severity::Warning, Some(unit), &chain(warning));
+            self.say(Severity::Warning, Some(unit), warning);
         }
         for (index, fd) in opened.sockets.iter().enumerate() {
             match fd.try_clone() {
@@ -130,6 +132,53 @@ impl Core {
         }
         self.listen(unit, name, &config, opened.sockets);
         Ok(())
+    }
+
+    fn not_opened(&mut self, unit: UnitId, error: &NotOpened) -> SocketError {
+        self.say(Severity::Error, Some(unit), &error.message);
+        SocketError {
+            index: error.index,
+            errno: error.errno,
+        }
+    }
+
+    /// The group that sockets are opened in so that its filters hold for them, if it or a slice above has any. Such a group has its
+    /// filters when this returns; where it must not do without and cannot have them, nothing is opened.
+    fn group_of_sockets(
+        &mut self,
+        unit: UnitId,
+        name: &UnitName,
+        socket: &SocketConfig,
+    ) -> Result<Option<Box<str>>, SocketError> {
+        let is_ip = |listen: &Listen| {
+            matches!(
+                listen.address,
+                ListenAddress::Ip { .. } | ListenAddress::Port(_)
+            )
+        };
+        let config = self.units.config(name);
+        if !socket.listen.iter().any(is_ip) || !self.filters_sockets(unit, &config) {
+            return Ok(None);
+        }
+        let refused = |error: io::Error| NotOpened {
+            index: 0,
+            errno: error.raw_os_error().unwrap_or(EIO),
+            message: format!("Cannot make its group: {error}"),
+        };
+        let made = self.prepare_group(unit, &config).map_err(refused);
+        made.map_err(|error| self.not_opened(unit, &error))?;
+        if let Some(lacking) = self.lacks_filter(unit, ExecKind::StartPre) {
+            let error = NotOpened {
+                index: 0,
+                errno: lacking.errno,
+                message: format!("Its sockets must not be opened: {}", lacking.step),
+            };
+            return Err(self.not_opened(unit, &error));
+        }
+        // Elsewhere groups have no filters.
+        let mode = self.platform.offer().mode;
+        let has_filters = matches!(mode, Mode::Unified | Mode::Hybrid);
+        Ok(has_filters.then(|| self.cgroup_of(unit)))
     }
 
     fn listen(
