@@ -31,7 +31,8 @@
 //! * Being unreachable is no state. A machine that cannot be reached is not stopped for being idle, since nobody can see
 //!   whether it is, and it is never taken for terminated.
 //! * A node of a Unit is put away by nothing but its lifetime: its work is the Unit's, and is not seen here.
-//! * A pool never starts or makes more than its minimum needs, and never passes its maximum.
+//! * A pool never starts or makes more than its minimum needs, and never passes its maximum, nor twice its minimum where machines
+//!   do not answer.
 //!
 //! # What this crate does not do
 //! No I/O, no clock, no tasks. It does not know providers; they say what they can do by a [`VerbSet`], and their words for

@@ -30,7 +30,7 @@ pub struct Member<I> {
     pub task: Option<Verb>,
     /// It has work, or was given to somebody.
     pub taken: bool,
-    /// Whether it answers, as far as anybody has tried.
+    /// Whether it answers, as far as anybody has tried: one that does not is replaced.
     pub reachable: bool,
     /// It was started a short while ago and did not come to run: it is not tried again yet.
     pub rests: bool,
@@ -45,6 +45,11 @@ impl<I> Member<I> {
         let runs = matches!(self.state, State::Pending | State::Running);
         let leaves = self.task.is_some() && !comes && self.task != Some(Verb::Reboot);
         !self.taken && self.reachable && (comes || runs && !leaves)
+    }
+
+    /// Runs for nobody: it was replaced, and costs what it costs until it answers again or is given up.
+    fn is_silent(&self) -> bool {
+        !self.taken && !self.reachable && self.state == State::Running
     }
 
     /// Could become ready; lower is sooner.
@@ -69,11 +74,14 @@ pub struct PoolPlan<I> {
     pub start: Vec<I>,
     /// How many to make.
     pub make: u32,
-    /// How many are missing that the maximum does not allow to make.
+    /// How many are missing that are not made: the maximum does not allow it, or too many do not answer.
     pub short: u32,
 }
 
 /// What to do so that the minimum is ready: start stopped machines first, then make new ones.
+///
+/// Those that do not answer are replaced once: with them, a pool makes at most twice its minimum. Where no machine ever answers,
+/// more of them would not either.
 ///
 /// Members are taken in the given order among equals, so the same members give the same plan.
 #[must_use]
@@ -97,7 +105,11 @@ pub fn plan<I: Copy>(size: PoolSize, members: &[Member<I>]) -> PoolPlan<I> {
     let room = size
         .max
         .map_or(u32::MAX, |max| max.saturating_sub(count(alive.count())));
-    let make = missing.min(room);
+    let silent = members.iter().filter(|member| member.is_silent()).count();
+    let idle = count(keep.len() + start.len() + silent);
+    let make = missing
+        .min(room)
+        .min(size.min_idle.saturating_mul(2).saturating_sub(idle));
     PoolPlan {
         keep,
         start,

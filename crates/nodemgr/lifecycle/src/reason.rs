@@ -19,6 +19,8 @@ pub enum Reason {
     Lifetime,
     /// A pool needs one more that is ready.
     Pool,
+    /// A pool had replaced it because it did not answer, and nobody had ever used it.
+    Silent,
     /// The provider took it back, as it may with a spot machine.
     Interrupted,
     /// Its provider could not make it.
@@ -43,6 +45,7 @@ impl Reason {
             Self::StoppedLong => "it was stopped for long",
             Self::Lifetime => "its lifetime is over",
             Self::Pool => "its pool needs it",
+            Self::Silent => "it did not answer",
             Self::Interrupted => "its provider took it back",
             Self::NotMade => "its provider could not make it",
             Self::Abandoned => "nobody waits for it any more",

@@ -166,13 +166,13 @@ impl SimCloud {
     /// The way to this cloud for managers.
     #[must_use]
     pub fn provider(&self) -> SimProvider {
-        let verbs = self.inside().settings.verbs;
+        let inside = self.inside();
         SimProvider {
             cloud: self.clone(),
             profile: Profile {
                 id: ProviderId::Sim,
-                verbs,
-                access: Default::default(),
+                verbs: inside.settings.verbs,
+                access: inside.settings.access.clone(),
                 spot: true,
                 one_machine: false,
                 isolation: Isolation::Isolated,
@@ -231,6 +231,14 @@ enum SimTrouble {
 }
 
 impl SimProvider {
+    /// With the ways into it.
+    fn shown(&self, machine: Described) -> Described {
+        Described {
+            access: self.profile.access.clone(),
+            ..machine
+        }
+    }
+
     fn error(&self, operation: Operation, object: &str, failure: Failure) -> ProviderError {
         ProviderError {
             provider: self.profile.id,
@@ -294,7 +302,8 @@ impl Provider for SimProvider {
             let Inside {
                 world, settings, ..
             } = inside;
-            world.provision(order, settings, now)
+            let (made, changed) = world.provision(order, settings, now)?;
+            Ok((self.shown(made), changed))
         })
         .boxed()
     }
@@ -323,14 +332,16 @@ impl Provider for SimProvider {
                         cause: error.into(),
                     })?;
             }
-            Ok((inside.world.describe(machine, now)?, None))
+            let found = inside.world.describe(machine, now)?;
+            Ok((found.map(|found| self.shown(found)), None))
         })
         .boxed()
     }
 
     fn list<'a>(&'a self, manager: &'a ManagerId) -> Answer<'a, Vec<Described>> {
         self.call(Operation::List, manager.as_str(), |inside, now| {
-            Ok((inside.world.list(manager, now), None))
+            let all = inside.world.list(manager, now).into_iter();
+            Ok((all.map(|machine| self.shown(machine)).collect(), None))
         })
         .boxed()
     }

@@ -14,7 +14,7 @@
 //!     diskGB: 3
 //!     network: default
 //! extra:
-//!   shm_size: 1g             # for whichever provider knows it
+//!   instance_type: m7i.large # for the provider that knows it: EC2
 //! ```
 //!
 //! # Entry points
@@ -42,12 +42,13 @@
 //! | `userData` (`user_data`, `user-data`) | text |
 //! | `labels` | a table of texts |
 //! | `overrides` | tables of fields under `all` and under providers |
-//! | `extra` | fields that not every provider knows |
+//! | `extra` | fields that only some provider knows |
 //!
 //! Keys are matched as they are written. One that has no meaning is an error with its file, line and column and with what was
-//! probably meant; all errors of all files are reported together. In `overrides` any field may stand, because a provider may know
-//! fields that this crate does not; there only what is nearly a known field is an error. Whoever really has a field of such a
-//! name writes it under `extra`.
+//! probably meant; all errors of all files are reported together. In `overrides` any field may stand, because providers know
+//! fields that this crate does not; here only what is nearly a known field is an error, and a field of such a name goes under
+//! `extra`. Which fields a provider knows, the mapping crate says: when a template is resolved for a provider, one that nobody knows
+//! is refused, and so is one that was meant for a provider that does not know it.
 //!
 //! # Unset, taken back, and inherited
 //! A field is set, taken back (`null`), or not spoken of. Nothing is ever 0 because nobody spoke of it, and 0 itself is refused

@@ -78,6 +78,28 @@ fn a_machine_that_did_not_start_or_does_not_answer_is_replaced() {
     assert_eq!((plan.make, plan.short), (1, 0));
 }
 
+#[test]
+fn machines_that_do_not_answer_are_replaced_once_and_not_for_ever() {
+    let silent = |id| Member {
+        reachable: false,
+        ..member(id, State::Running)
+    };
+    let members: Vec<Member<u32>> = (0..3).map(silent).collect();
+    let planned = plan(size(3, None), &members);
+    assert_eq!((planned.make, planned.short), (3, 0));
+    // Those that were made in their place do not answer either.
+    let members: Vec<Member<u32>> = (0..6).map(silent).collect();
+    let planned = plan(size(3, None), &members);
+    assert_eq!((planned.make, planned.short), (0, 3));
+    // Whoever was given one may be the only one who reaches it.
+    let taken = Member {
+        taken: true,
+        ..silent(9)
+    };
+    let planned = plan(size(1, None), &[taken, taken]);
+    assert_eq!((planned.make, planned.short), (1, 0));
+}
+
 prop_compose! {
     fn any_member()(
         state in prop::sample::select(&State::ALL[..]),
@@ -109,6 +131,10 @@ proptest! {
         let alive = members.iter().filter(|member| !member.state.is_ending()).count();
         if let Some(max) = max && plan.make > 0 {
             prop_assert!(u32::try_from(alive).unwrap() + plan.make <= max);
+        }
+        let silent = members.iter().filter(|member| member.is_silent()).count();
+        if plan.make > 0 {
+            prop_assert!(kept + started + plan.make + u32::try_from(silent).unwrap() <= 2 * min);
         }
         // A machine is made only when none that sleeps could be started.
         if plan.make + plan.short > 0 {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use muster_lifecycle::VerbSet;
 
+use crate::capability::Capabilities;
+
 /// How often something goes wrong, in parts of a thousand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SimFaults {
@@ -47,6 +49,8 @@ pub struct SimSettings {
     pub faults: SimFaults,
     /// What there is.
     pub capacity: SimCapacity,
+    /// The ways into machines that are told. Nobody is behind them.
+    pub access: Capabilities,
     /// What can be asked of machines.
     pub verbs: VerbSet,
     /// What can be asked of those of them that are made from now on.
@@ -65,6 +69,7 @@ impl Default for SimSettings {
             ignore_stop: false,
             faults: SimFaults::default(),
             capacity: SimCapacity::default(),
+            access: Capabilities::default(),
             verbs: VerbSet::ALL,
             made_with: VerbSet::ALL,
             spot_verbs: VerbSet::ALL,

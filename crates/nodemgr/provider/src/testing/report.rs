@@ -51,6 +51,11 @@ impl Report {
         self.select(|outcome| *outcome == CaseOutcome::Passed)
     }
 
+    /// The names of those that failed.
+    pub fn failed(&self) -> impl Iterator<Item = &'static str> {
+        self.select(|outcome| matches!(outcome, CaseOutcome::Failed(_)))
+    }
+
     fn select(&self, which: impl Fn(&CaseOutcome) -> bool) -> impl Iterator<Item = &'static str> {
         let chosen = self.cases.iter().filter(move |(_, outcome)| which(outcome));
         chosen.map(|&(name, _)| name)
