@@ -323,6 +323,51 @@ fn a_wall_that_cannot_be_had_keeps_its_service_down() {
     }
 }
 
+/// Nobody listens where a wall of the socket unit, or of a slice above it, cannot be had.
+#[test]
+fn sockets_are_not_opened_without_a_wall() {
+    for (lines, of_slice, opens) in [
+        ("SocketBindDeny=tcp", "", false),
+        ("", "SocketBindDeny=tcp", false),
+        ("", "", true),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path());
+        let units = folder.path().join("units");
+        let socket = format!(
+            "[Unit]\nDefaultDependencies=no\n[Socket]\nSlice=a.slice\nListenDatagram=127.0.0.1:47211\n{lines}\n"
+        );
+        for (name, text) in [
+            (
+                "default.target",
+                "[Unit]\nDefaultDependencies=no\nWants=x.socket\n".to_owned(),
+            ),
+            (
+                "a.slice",
+                format!("[Unit]\nDefaultDependencies=no\n[Slice]\n{of_slice}\n"),
+            ),
+            ("x.socket", socket),
+            (
+                "x.service",
+                "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/bin/daemon\n".to_owned(),
+            ),
+        ] {
+            std::fs::write(units.join(name), text).unwrap();
+        }
+        for refuses in [None, Some("SocketBindDeny")] {
+            let world = Rc::new(RefCell::new(World::default()));
+            world.borrow_mut().refuses = refuses;
+            live(&world, &options);
+            let is_open = world.borrow().kept.contains_key("sock:x.socket:0");
+            assert_eq!(
+                is_open,
+                opens || refuses.is_none(),
+                "{lines} in a slice with {of_slice} where {refuses:?} is refused"
+            );
+        }
+    }
+}
+
 /// What a unit's settings say about the end of the machine goes with it, whether that comes at once or in order.
 #[test]
 fn a_unit_says_what_goes_with_the_end_of_the_machine() {
