@@ -355,8 +355,9 @@ fn move_into(from: &Place<'_>, to: &Place<'_>) -> Result<(), Errno> {
 }
 
 /// Takes a folder and the links to it away from their places. Something else that is there stays. An empty folder is gone
-/// then. Any other has another name, directly in its root, which is given back: it is to be removed by whoever has the time.
-/// `tag` makes the name, and is no path.
+/// then. Any other has another name, which is given back: it is to be removed by whoever has the time. That is directly in its
+/// root, or for a private one in the folder around all such, where it is as closed as before however long it stays. `tag` makes
+/// the name, and is no path.
 ///
 /// # Errors
 /// It is there and cannot be taken away, or what leads to it is a link.
@@ -381,10 +382,18 @@ pub fn put_away(folder: &Folder, tag: &str) -> Result<Option<String>, FolderErro
         Err(Errno::NOTEMPTY | Errno::EXIST) => {}
         Err(errno) => return Err(failed(errno)),
     }
+    let (yard, yard_path) = match &folder.private {
+        Some(private) => {
+            let closed = below(root.as_fd(), folder, &private.root, Missing::IsAnError)?;
+            let closed = beneath::open_in(closed.around.as_fd(), closed.name).map_err(failed)?;
+            (closed, &*private.root)
+        }
+        None => (root, &*folder.root),
+    };
     for number in 0..MAX_PUT_AWAY {
         let new = format!("{PUT_AWAY}{tag}-{number}");
-        match rustix::fs::renameat(&place.around, place.name, &root, &*new) {
-            Ok(()) => return Ok(Some(format!("{}/{new}", folder.root.trim_end_matches('/')))),
+        match rustix::fs::renameat(&place.around, place.name, &yard, &*new) {
+            Ok(()) => return Ok(Some(format!("{}/{new}", yard_path.trim_end_matches('/')))),
             Err(Errno::EXIST | Errno::NOTEMPTY) => {}
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(failed(errno)),

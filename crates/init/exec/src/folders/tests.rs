@@ -206,6 +206,28 @@ fn a_full_folder_is_put_away_in_a_few_calls() {
     assert!(!rig.at("a/b").exists() && rig.at("a").exists());
 }
 
+/// Its files may be readable for all: what keeps others away is the folder around it.
+#[test]
+fn a_private_folder_that_is_put_away_stays_behind_the_closed_one() {
+    let rig = Rig::new();
+    for name in ["a", "b/c"] {
+        let folder = Folder {
+            mode: 0o755,
+            link: Some(rig.text("link")),
+            ..rig.private(name)
+        };
+        make_all(std::slice::from_ref(&folder), None).unwrap();
+        std::fs::write(folder.path.to_string() + "/file", "secret").unwrap();
+        let tag = name.replace('/', "-");
+        let place = put_away(&folder, &tag).unwrap().unwrap();
+        let expected = rig.at(&format!("{PRIVATE}/{PUT_AWAY}{tag}-0"));
+        assert_eq!(Path::new(&place), expected);
+        assert!(expected.join("file").exists());
+        assert_eq!(mode(&rig.at(PRIVATE)), 0o700);
+        assert!(!rig.at(name).is_symlink() && !rig.at("link").is_symlink());
+    }
+}
+
 #[test]
 fn a_new_owner_of_a_full_folder_is_left_to_whoever_has_the_time() {
     muster_lab::require!(Root);
