@@ -29,10 +29,7 @@ pub(super) fn enter(
 ) -> Result<(), SetupError> {
     match &wanted.network {
         Namespace::Shared => {}
-        Namespace::Own => {
-            let made = own(&NETWORK, stores.network.as_ref());
-            reporter.lenient("PrivateNetwork", Leniency::IfUnavailable, made)?;
-        }
+        Namespace::Own => own(&NETWORK, stores.network.as_ref(), reporter)?,
         Namespace::Of(path) => {
             let joined = join(path, LinkNameSpaceType::Network, Step::Network);
             reporter.lenient("NetworkNamespacePath", Leniency::IfAsked, joined)?;
@@ -40,10 +37,7 @@ pub(super) fn enter(
     }
     match &wanted.ipc {
         Namespace::Shared => {}
-        Namespace::Own => {
-            let made = own(&QUEUES, stores.ipc.as_ref());
-            reporter.lenient("PrivateIPC", Leniency::IfUnavailable, made)?;
-        }
+        Namespace::Own => own(&QUEUES, stores.ipc.as_ref(), reporter)?,
         Namespace::Of(path) => {
             let kind = LinkNameSpaceType::InterProcessCommunication;
             let joined = join(path, kind, Step::Namespace);
@@ -56,20 +50,30 @@ pub(super) fn enter(
 /// The host's name, which the process may then change for itself alone, if at all, and which is another one from the
 /// beginning if that is wanted.
 pub(super) fn own_host_name(name: Option<&str>, reporter: &Reporter) -> Result<(), SetupError> {
+    const DIRECTIVE: &str = "ProtectHostname";
     let made = unshare(UnshareFlags::NEWUTS).during(Step::Namespace, || {
         "cannot make a namespace for the host's name".to_owned()
     });
-    let made = made.and_then(|()| {
-        let named = name.map_or(Ok(()), |name| rustix::system::sethostname(name.as_bytes()));
-        named.during(Step::Namespace, || "cannot set the host's name".to_owned())
-    });
-    let made = reporter.lenient("ProtectHostname", Leniency::IfUnavailable, made);
-    made.map(|_| ())
+    let made = reporter.lenient(DIRECTIVE, Leniency::IfUnavailable, made)?;
+    // Where there is none, the name would be the machine's.
+    let (Some(()), Some(name)) = (made, name) else {
+        return Ok(());
+    };
+    let named = rustix::system::sethostname(name.as_bytes());
+    let named = named.during(Step::Namespace, || "cannot set the host's name".to_owned());
+    let named = reporter.lenient(DIRECTIVE, Leniency::IfAsked, named);
+    named.map(|_| ())
 }
 
 /// A kind of namespace that can be kept.
 struct Kind {
-    make: fn() -> Result<(), SetupError>,
+    /// What asks for one.
+    directive: &'static str,
+    flags: UnshareFlags,
+    /// What it is, after "make".
+    what: &'static str,
+    /// Makes a new one usable.
+    furnish: fn() -> Result<(), SetupError>,
     /// This process's own.
     path: &'static str,
     link: LinkNameSpaceType,
@@ -77,52 +81,66 @@ struct Kind {
 }
 
 const NETWORK: Kind = Kind {
-    make: own_network,
+    directive: "PrivateNetwork",
+    flags: UnshareFlags::NEWNET,
+    what: "a network namespace",
+    furnish: raise_loopback,
     path: "/proc/self/ns/net",
     link: LinkNameSpaceType::Network,
     step: Step::Network,
 };
 
 const QUEUES: Kind = Kind {
-    make: own_queues,
+    directive: "PrivateIPC",
+    flags: UnshareFlags::NEWIPC,
+    what: "a namespace for queues",
+    furnish: || Ok(()),
     path: "/proc/self/ns/ipc",
     link: LinkNameSpaceType::InterProcessCommunication,
     step: Step::Namespace,
 };
 
 /// Joins what is kept, or makes a namespace and keeps it. Whoever comes first is alone until it is kept.
-fn own(kind: &Kind, store: Option<&Store>) -> Result<(), SetupError> {
+///
+/// A machine may have no such namespaces at all, which is found out by making one. What is kept is there: whoever shall be in
+/// it and cannot is not to run beside it.
+fn own(kind: &Kind, store: Option<&Store>, reporter: &Reporter) -> Result<(), SetupError> {
     let Some(store) = store else {
-        return (kind.make)();
+        return make(kind, reporter).map(|_| ());
     };
+    let shared = share(kind, store, reporter);
+    let shared = reporter.lenient(kind.directive, Leniency::IfAsked, shared);
+    shared.map(|_| ())
+}
+
+fn share(kind: &Kind, store: &Store, reporter: &Reporter) -> Result<(), SetupError> {
     let cannot = || format!("cannot share the namespace {}", kind.path);
     let alone = store.lock().during(kind.step, cannot)?;
-    match alone.kept().during(kind.step, cannot)? {
-        Some(kept) => {
-            let joined = move_into_link_name_space(kept.as_fd(), Some(kind.link));
-            joined.during(kind.step, cannot)
-        }
-        None => {
-            (kind.make)()?;
-            let made = open(kind.path).during(kind.step, cannot)?;
-            alone.keep(made.as_fd()).during(kind.step, cannot)
-        }
+    if let Some(kept) = alone.kept().during(kind.step, cannot)? {
+        let joined = move_into_link_name_space(kept.as_fd(), Some(kind.link));
+        return joined.during(kind.step, cannot);
     }
+    if make(kind, reporter)? {
+        let made = open(kind.path).during(kind.step, cannot)?;
+        alone.keep(made.as_fd()).during(kind.step, cannot)?;
+    }
+    Ok(())
 }
 
-fn own_queues() -> Result<(), SetupError> {
-    unshare(UnshareFlags::NEWIPC).during(Step::Namespace, || {
-        "cannot make a namespace for queues".to_owned()
-    })
+/// Whether there is a new namespace: only where the machine has such.
+fn make(kind: &Kind, reporter: &Reporter) -> Result<bool, SetupError> {
+    let made = unshare(kind.flags).during(kind.step, || format!("cannot make {}", kind.what));
+    let made = reporter.lenient(kind.directive, Leniency::IfUnavailable, made)?;
+    if made.is_some() {
+        // It is closed to the outside either way, which is what was asked for.
+        let furnished = (kind.furnish)();
+        reporter.lenient(kind.directive, Leniency::IfUnavailable, furnished)?;
+    }
+    Ok(made.is_some())
 }
 
-fn own_network() -> Result<(), SetupError> {
-    unshare(UnshareFlags::NEWNET).during(Step::Network, || {
-        "cannot make a network namespace".to_owned()
-    })?;
-    let raised = crate::raise_loopback();
-    // The network is closed to the outside either way, which is what was asked for.
-    raised.during(Step::Network, || {
+fn raise_loopback() -> Result<(), SetupError> {
+    crate::raise_loopback().during(Step::Network, || {
         "cannot bring the loopback interface of a new network namespace up".to_owned()
     })
 }

@@ -1,10 +1,14 @@
 //! Namespaces of the network, of queues, of the host's name and of users.
 
+use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use muster_exec::{CapabilitySets, ExecContext, Identity, Namespace, Sandbox, Step, delegate};
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    sendmsg, socketpair,
+};
 
 use crate::rig::{
     HELPER, Ran, Running, failure, field, is_root, mask, output, sandboxed, start_with, without,
@@ -179,6 +183,34 @@ fn a_process_that_fails_on_the_way_takes_nothing_away() {
     let failed = stores.start(fails).finish();
     assert!(failed.report.failed.is_some(), "{failed:?}");
     assert_eq!(stores.seen(), first);
+}
+
+/// A machine that has no such namespaces makes none. One that is kept is there, and its unit is not to run beside it.
+#[test]
+fn who_cannot_join_what_is_kept_does_not_run_beside_it() {
+    if !is_root("who_cannot_join_what_is_kept_does_not_run_beside_it") {
+        return;
+    }
+    for (at, step) in [(1, Step::Network), (3, Step::Namespace)] {
+        let stores = Stores::new();
+        // What is no namespace is refused as where there is none of the kind: EINVAL.
+        let other = std::fs::File::open("/dev/null").unwrap();
+        let mut room = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        let rights = [other.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&rights)));
+        let data = [IoSlice::new(b"n")];
+        sendmsg(&stores.0[at], &data, &mut control, SendFlags::empty()).unwrap();
+        let ran = stores.start(|_| {}).finish();
+        let failed = ran.report.failed.unwrap();
+        assert_eq!(failed.step(), Some(step), "{failed:?}");
+        assert_eq!(failed.errno, libc::EINVAL, "{failed:?}");
+        assert_eq!(ran.output, "", "nothing was executed");
+        // Unless the unit says that it may.
+        let ran = stores.start(|sandbox| sandbox.best_effort = true).finish();
+        assert_eq!(ran.status.exit_status(), Some(0), "{ran:?}");
+        assert_eq!(ran.report.dropped.len(), 1, "{ran:?}");
+    }
 }
 
 #[test]
