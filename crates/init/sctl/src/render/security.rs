@@ -17,6 +17,8 @@ pub(crate) struct SecurityView {
     pub(crate) assessment: Assessment,
     /// What of its files cannot be read and is ignored, with file and line.
     pub(crate) ignored: Vec<String>,
+    /// What of its files nobody knows, misspelt or newer, with file and line.
+    pub(crate) unknown: Vec<String>,
     /// What the manager says that it lacks; nothing where no manager was asked.
     pub(crate) lacking: Option<Lacking>,
 }
@@ -75,6 +77,8 @@ pub(crate) struct ExposureRow<'a> {
     predicate: &'static str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     ignored: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    unknown: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     lacking: Option<&'a Lacking>,
 }
@@ -87,6 +91,7 @@ impl SecurityView {
             exposure: number(self.assessment.exposure),
             predicate: self.assessment.level().as_str(),
             ignored: &self.ignored,
+            unknown: &self.unknown,
             lacking: self.lacking.as_ref().filter(|one| !one.is_nothing()),
         }
     }
@@ -95,7 +100,7 @@ impl SecurityView {
 impl Serialize for SecurityView {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let row = self.row();
-        let mut object = serializer.serialize_struct("Security", 6)?;
+        let mut object = serializer.serialize_struct("Security", 7)?;
         object.serialize_field("unit", row.unit)?;
         object.serialize_field("exposure", &row.exposure)?;
         object.serialize_field("predicate", row.predicate)?;
@@ -103,6 +108,7 @@ impl Serialize for SecurityView {
             self.assessment.findings.iter().map(FindingView).collect();
         object.serialize_field("findings", &findings)?;
         object.serialize_field("ignored", &self.ignored)?;
+        object.serialize_field("unknown", &self.unknown)?;
         object.serialize_field("lacking", &self.lacking)?;
         object.end()
     }
@@ -182,6 +188,7 @@ fn without(view: &SecurityView, style: Style) -> String {
         }
     };
     section("Ignored, since it cannot be read:", &view.ignored);
+    section("Asked for, but not understood:", &view.unknown);
     let Some(lacking) = &view.lacking else {
         return text;
     };

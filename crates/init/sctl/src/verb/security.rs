@@ -120,13 +120,18 @@ fn view(loader: &mut Loader<RealFs>, name: UnitName) -> Result<SecurityView, Sec
     }
     let loaded = loader.load(&name);
     let config = loaded.config;
-    let ignored = loaded.diagnostics.iter();
-    let ignored = ignored.filter(|one| one.problem == Problem::BadValue);
+    let named = |problems: &[Problem]| {
+        let found = loaded.diagnostics.iter();
+        let found = found.filter(|one| problems.contains(&one.problem));
+        found.map(ToString::to_string).collect()
+    };
     match config.load_state {
         LoadState::Loaded => Ok(SecurityView {
             unit: config.name.to_string(),
             assessment: assess(&config),
-            ignored: ignored.map(ToString::to_string).collect(),
+            ignored: named(&[Problem::BadValue]),
+            // A protection with a name that nobody knows is none, in whichever section it stands.
+            unknown: named(&[Problem::UnknownDirective, Problem::UnknownSection]),
             lacking: None,
         }),
         state => Err(SecurityError::NotLoaded { unit: name, state }),

@@ -68,6 +68,40 @@ fn what_is_misspelt_is_named_with_and_without_a_unit() {
 }
 
 #[test]
+fn a_protection_that_nobody_knows_is_named_with_and_without_a_unit() {
+    let root = services();
+    let text = "[Unit]\nProtectClock=yes\n[Service]\nExecStart=/bin/true\nNoNewPrivilege=yes\nPrivateBPF=yes\nX-Mine=yes\n\
+                [Servcie]\nProtectHome=yes\n";
+    root.write("usr/lib/systemd/system/strange.service", text);
+    for words in [&["security"][..], &["security", "strange"]] {
+        let shown = root.sctl(words);
+        assert_eq!(shown.code, 0, "{shown:?}");
+        let section = shown.stdout.find("Asked for, but not understood:");
+        let section = &shown.stdout[section.unwrap_or_else(|| panic!("{shown:?}"))..];
+        for name in [
+            "ProtectClock=",
+            "NoNewPrivilege=",
+            "PrivateBPF=",
+            "[Servcie]",
+        ] {
+            assert!(section.contains(name), "{name}: {section}");
+        }
+        assert!(section.contains("strange.service:5:"), "{section}");
+        assert!(!section.contains("X-Mine"), "{section}");
+    }
+    let rows = json(&root.sctl(&["security", "--json"]));
+    let rows = rows.as_array().unwrap();
+    let row = |unit: &str| rows.iter().find(|row| row["unit"] == unit).unwrap();
+    assert_eq!(
+        row("strange.service")["unknown"].as_array().unwrap().len(),
+        4
+    );
+    assert_eq!(row("open.service")["unknown"], Value::Null);
+    let value = json(&root.sctl(&["security", "--json", "strange"]));
+    assert_eq!(value[0]["unknown"].as_array().unwrap().len(), 4);
+}
+
+#[test]
 fn a_unit_is_explained_setting_by_setting() {
     let root = services();
     let shown = root.sctl(&["security", "--no-pager", "shut"]);
