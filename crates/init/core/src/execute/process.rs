@@ -9,8 +9,9 @@ use muster_engine::protocol::{
     CommandRef, ExecKind, ExitStatus, Input, Process, Role, Severity, SpawnError,
 };
 use muster_engine::types::Machine;
+use muster_exec::ExecContext;
 use muster_unit_file::config::{
-    CommandPhase, ExecOutput, NotifyAccess, SocketPhase, UnitConfig, UnitKind,
+    CommandPhase, ExecOutput, NotifyAccess, PressureWatch, SocketPhase, UnitConfig, UnitKind,
 };
 use muster_unit_file::value::command::{Command, CommandFlags};
 use muster_unit_file::value::list::StrList;
@@ -230,19 +231,24 @@ impl Core {
         };
         let machine = &mut *self.machine;
         let mut built = context::build(&config, &command, reference.kind, &facts, machine)?;
+        let delegates = config.resources.delegate.enabled;
+        let watches = muster_cgroup::pressure_file(&pressure).is_some();
+        // By default everybody is told; who did not ask for it misses nothing.
+        let is_asked = config.resources.memory_pressure_watch == PressureWatch::On;
+        built.dropped.extend(not_handed_over(
+            &built.context,
+            delegates,
+            watches && is_asked,
+        ));
         // Whoever is told to watch the pressure on its memory has to write into the file first.
-        if muster_cgroup::pressure_file(&pressure).is_some()
-            && let Some(identity) = &built.context.identity
-        {
+        if watches && let Some(identity) = &built.context.identity {
             let given = self
                 .platform
                 .give_pressure(&cgroup, identity.uid, identity.gid);
             given.map_err(|error| no_group(&error))?;
         }
         // Whoever a group is handed to makes groups below it.
-        if config.resources.delegate.enabled
-            && let Some(identity) = &built.context.identity
-        {
+        if delegates && let Some(identity) = &built.context.identity {
             self.platform
                 .give_cgroup(&cgroup, identity.uid, identity.gid)
                 .map_err(|error| no_group(&error))?;
@@ -450,6 +456,25 @@ fn failed(step: &str, errno: i32, exit_code: u8) -> SpawnError {
     }
 }
 
+/// What a process does not get because the manager does not know its user's number, which only the helper asks name services
+/// for. The group stays root's then.
+fn not_handed_over(
+    context: &ExecContext,
+    delegates: bool,
+    watches: bool,
+) -> impl Iterator<Item = Box<str>> {
+    let names = context.sandbox.as_ref().and_then(|one| one.names.as_ref());
+    let user = names.and_then(|names| names.user.clone());
+    let user = user.filter(|_| context.identity.is_none());
+    let asked = [(delegates, "Delegate"), (watches, "MemoryPressureWatch")];
+    let asked = asked.into_iter().filter(|(asked, _)| *asked);
+    asked.filter_map(move |(_, name)| {
+        let user = user.as_deref()?;
+        let why = "is known to name services only, and the control group is not handed to it";
+        Some(format!("{name}: the user {user} {why}").into())
+    })
+}
+
 fn no_group(error: &std::io::Error) -> SpawnError {
     let errno = error.raw_os_error().unwrap_or(libc::EIO);
     failed(&format!("cgroup: {error}"), errno, EXIT_CGROUP)
@@ -563,5 +588,42 @@ fn plain(words: &[&str]) -> Command {
         path: words[0].into(),
         argv,
         flags: CommandFlags::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_exec::{Identity, Names, Sandbox};
+
+    use super::*;
+
+    #[test]
+    fn a_group_that_is_not_handed_to_whom_name_services_know_is_said() {
+        let mut context = ExecContext::default();
+        let said = |context: &ExecContext| -> Vec<Box<str>> {
+            not_handed_over(context, true, true).collect()
+        };
+        assert_eq!(said(&context), [], "root has it");
+        let names = Names {
+            user: Some("far".into()),
+            ..Names::default()
+        };
+        context.sandbox = Some(Box::new(Sandbox {
+            names: Some(names),
+            ..Sandbox::default()
+        }));
+        let both = said(&context);
+        assert_eq!(both.len(), 2);
+        assert!(both[0].starts_with("Delegate: the user far is known"));
+        assert!(both[1].starts_with("MemoryPressureWatch: "));
+        let none = not_handed_over(&context, false, false);
+        assert_eq!(none.count(), 0, "nobody asked");
+        // The files know who it is; name services know more groups only.
+        context.identity = Some(Identity {
+            uid: 7,
+            gid: 7,
+            groups: Vec::new(),
+        });
+        assert_eq!(said(&context), [] as [Box<str>; 0]);
     }
 }

@@ -8,7 +8,7 @@ use muster_engine::ids::UnitId;
 use muster_engine::protocol::{Role, Severity};
 use muster_engine::types::Machine;
 use muster_exec::ExecContext;
-use muster_exec::folders::PUT_AWAY;
+use muster_exec::folders::{PRIVATE, PUT_AWAY};
 use muster_unit_file::config::UnitConfig;
 use muster_units::effective;
 use rustix::mount::UnmountFlags;
@@ -102,7 +102,8 @@ impl Core {
             return;
         }
         self.restore_terminal(config);
-        let removes_ipc = effective::remove_ipc(&config.exec) && !config.exec.sandbox.private_ipc;
+        // Also from whoever has queues of his own: files in /dev/shm are in no namespace of those.
+        let removes_ipc = effective::remove_ipc(&config.exec);
         if removes_ipc || config.exec.dynamic_user {
             let used = self.users_of_others(unit);
             if removes_ipc {
@@ -129,6 +130,13 @@ impl Core {
             return;
         };
         let Some(uid) = self.machine.number_of(&user) else {
+            // One that is lent has no number if it never ran.
+            if !config.exec.dynamic_user {
+                let message = format!(
+                    "Cannot remove what its user left (RemoveIPC=): the user {user} is known to name services at most."
+                );
+                self.say(Severity::Warning, Some(unit), &message);
+            }
             return;
         };
         for left in muster_exec::remove_ipc(uid) {
@@ -195,7 +203,10 @@ impl Core {
             &host.log_directory,
             &host.configuration_directory,
         ];
-        for root in roots.map(|root| root.trim_end_matches('/')) {
+        let roots = roots.map(|root| root.trim_end_matches('/'));
+        // Those of dynamic users are put away where nobody else gets at them.
+        let places = roots.map(|root| [root.to_owned(), format!("{root}/{PRIVATE}")]);
+        for root in places.as_flattened() {
             let names = std::fs::read_dir(root).into_iter().flatten();
             let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
             let names = names.filter(|name| name.starts_with(PUT_AWAY));
