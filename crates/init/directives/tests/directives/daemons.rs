@@ -13,52 +13,121 @@ use muster_lab::poll_until;
 
 use crate::world::TIME;
 
-/// A daemon, how it says that it is up, what of the kernel shows its sandbox, and a command that succeeds when it works.
+/// A daemon, how it says that it is up, what the kernel shows of its sandbox, and a command that succeeds when it works.
 struct Daemon {
     unit: &'static str,
     kind: &'static str,
+    shows: Shows,
     works: &'static str,
+}
+
+/// What the kernel shows of the sandbox of a main process.
+#[derive(Debug, PartialEq, Eq)]
+struct Shows {
+    /// Whether programs give it rights.
+    no_new_privileges: bool,
+    /// Whether its system calls are filtered.
+    filtered: bool,
+    /// Whether its mounts, its users and the host's name are its own.
+    own: [bool; 3],
+    /// What its bounding set lacks of the first process's: nothing or all of it.
+    bounded: bool,
+}
+
+/// Of a unit file that asks for no sandbox: whatever is there is none of Muster's making.
+const OPEN: Shows = Shows {
+    no_new_privileges: false,
+    filtered: false,
+    own: [false, false, false],
+    bounded: false,
+};
+
+impl Shows {
+    /// Of a process of a machine.
+    fn of(machine: &Machine, pid: &str) -> Self {
+        let status = machine.read(format!("/proc/{pid}/status")).unwrap();
+        let first = machine.read("/proc/1/status").unwrap();
+        let number = |status: &str, name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let line = line.unwrap_or_else(|| panic!("no {name} in {status}"));
+            u64::from_str_radix(line.trim_start_matches(':').trim(), 16).unwrap()
+        };
+        let own = ["mnt", "user", "uts"].map(|kind| {
+            let command = format!(
+                "test \"$(readlink /proc/{pid}/ns/{kind})\" = \"$(readlink /proc/1/ns/{kind})\""
+            );
+            shell(machine, &command).is_err()
+        });
+        let bounding = number(&status, "CapBnd");
+        assert!(
+            bounding == 0 || bounding == number(&first, "CapBnd"),
+            "{status}"
+        );
+        Self {
+            no_new_privileges: number(&status, "NoNewPrivs") == 1,
+            filtered: number(&status, "Seccomp") == 2,
+            own,
+            bounded: bounding == 0,
+        }
+    }
 }
 
 const DAEMONS: &[Daemon] = &[
     Daemon {
         unit: "nginx.service",
         kind: "forking",
+        shows: OPEN,
         works: "curl -sf http://127.0.0.1/ | grep -q 'Welcome to nginx'",
     },
     Daemon {
         unit: "redis-server.service",
         kind: "notify",
+        shows: Shows {
+            no_new_privileges: true,
+            filtered: true,
+            own: [true, true, true],
+            bounded: true,
+        },
         works: "redis-cli set key word | grep -q OK && redis-cli get key | grep -q word && redis-cli save | grep -q OK",
     },
     Daemon {
         unit: "cron.service",
         kind: "simple",
+        shows: OPEN,
         works: "test \"$(cat /run/by-cron)\" = by-cron",
     },
     Daemon {
         unit: "rsyslog.service",
         kind: "notify",
+        shows: OPEN,
         works: "logger word of the lab && grep -q 'word of the lab' /var/log/syslog",
     },
     Daemon {
         unit: "ssh.service",
         kind: "notify",
+        shows: OPEN,
         works: "test \"$(ssh -i /root/.ssh/lab -o StrictHostKeyChecking=no -o BatchMode=yes 127.0.0.1 id -u)\" = 0",
     },
     Daemon {
         unit: "mosquitto.service",
         kind: "notify",
+        shows: OPEN,
         works: "mosquitto_pub -r -t lab -m word && test \"$(mosquitto_sub -t lab -C 1 -W 10)\" = word",
     },
     Daemon {
         unit: "haproxy.service",
         kind: "notify",
+        // It binds the log's socket into its own folder.
+        shows: Shows {
+            own: [true, false, false],
+            ..OPEN
+        },
         works: "curl -sf http://127.0.0.1:8080/ | grep -q 'Welcome to nginx'",
     },
     Daemon {
         unit: "postgresql@15-main.service",
         kind: "forking",
+        shows: OPEN,
         works: "test \"$(runuser -u postgres -- psql -Atc 'select 6 * 7')\" = 42",
     },
 ];
@@ -164,6 +233,11 @@ fn daemons_of_packages_run_from_their_own_unit_files() {
             ));
         } else {
             println!("{unit}: works");
+            // The sandbox that its packagers ask for is there, and none that they do not ask for.
+            let shows = Shows::of(&machine, &property(&machine, unit, "MainPID"));
+            if shows != daemon.shows {
+                failures.push(format!("{unit}: {shows:?} rather than {:?}", daemon.shows));
+            }
         }
         // Nothing of what its packagers ask for is left out.
         let status = machine.run(["sctl", "status", unit]).unwrap().stdout;
@@ -179,13 +253,6 @@ fn daemons_of_packages_run_from_their_own_unit_files() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-
-    // The sandbox that a package asks for is there: this one asks for nearly everything.
-    let main = property(&machine, "redis-server.service", "MainPID");
-    let status = machine.read(format!("/proc/{main}/status")).unwrap();
-    for line in ["Seccomp:\t2", "NoNewPrivs:\t1", "CapBnd:\t0000000000000000"] {
-        assert!(status.contains(line), "no {line:?} in {status}");
-    }
 
     for daemon in DAEMONS {
         let unit = daemon.unit;
