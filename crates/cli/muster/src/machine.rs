@@ -25,6 +25,7 @@ use std::io;
 use std::path::PathBuf;
 
 use muster_executor::{ExecutorError, PowerVerb};
+use muster_join::NotReady;
 use muster_machine_api::reach::ReachError;
 
 pub(crate) use self::client::ConnectManagerError;
@@ -56,6 +57,14 @@ pub(crate) enum MachineCommandError {
         machine: String,
         #[source]
         source: ExecutorError,
+    },
+    #[error(
+        "machine {machine} is there and does not answer yet; `muster machine ssh {machine}` tries again, and `muster machine destroy {machine}` gives it up"
+    )]
+    Silent {
+        machine: String,
+        #[source]
+        source: NotReady,
     },
     #[error("cannot read {}", path.display())]
     ReadFile { path: PathBuf, source: io::Error },
@@ -95,6 +104,7 @@ impl MachineCommandError {
             // As shells and `timeout` have it.
             Self::Executor { source, .. } => Exit::Command(source.class.exit_code()),
             Self::Reach(_) => Exit::Command(125),
+            Self::Silent { .. } => Exit::Late,
             Self::Runtime(_)
             | Self::ReadFile { .. }
             | Self::Folder { .. }

@@ -50,5 +50,5 @@ mod unit;
 pub use self::carry::{JoinError, begin_work, install, restart};
 pub use self::facts::{Facts, FactsError};
 pub use self::plan::{Plan, Refusal, plan};
-pub use self::ready::{NotReady, wait_ready};
+pub use self::ready::{NotReady, has_answered, wait_answer, wait_ready};
 pub use self::unit::{UnitFile, UnitFileError};

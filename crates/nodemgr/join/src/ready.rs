@@ -25,18 +25,54 @@ pub enum NotReady {
 /// # Errors
 /// When it cannot within this time: why it could not the last time.
 pub async fn wait_ready(executor: &dyn Executor, patience: Duration) -> Result<(), NotReady> {
+    wait(executor, patience, |probed| match probed {
+        Err(error) if error.class == FailureClass::Unsupported => Err(NotReady::Failed(error)),
+        probed => Ok(probed),
+    })
+    .await
+}
+
+/// Waits until a machine answers, whatever can be done with it then.
+///
+/// # Errors
+/// When it does not within this time: what was wrong the last time.
+pub async fn wait_answer(executor: &dyn Executor, patience: Duration) -> Result<(), NotReady> {
+    wait(executor, patience, |probed| match probed {
+        Err(error) if !has_answered(&error) => Ok(Err(error)),
+        _ => Ok(Ok(())),
+    })
+    .await
+}
+
+/// Whether a machine that failed a probe has answered all the same: it is there, and has not even the program `true`. Where there is
+/// no way to try it, nobody will know better.
+#[must_use]
+pub const fn has_answered(probed: &ExecutorError) -> bool {
+    matches!(
+        probed.class,
+        FailureClass::NoProgram
+            | FailureClass::NotExecutable
+            | FailureClass::NotStarted
+            | FailureClass::Unsupported
+    )
+}
+
+/// Tries until a probe is judged to be well, or to be the end.
+async fn wait(
+    executor: &dyn Executor,
+    patience: Duration,
+    judge: impl Fn(Result<(), ExecutorError>) -> Result<Result<(), ExecutorError>, NotReady>,
+) -> Result<(), NotReady> {
     let deadline = Instant::now() + patience;
     let mut pause = FIRST_PAUSE;
     let mut last = NotReady::Silent(patience);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match timeout(left, executor.probe()).await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) if error.class == FailureClass::Unsupported => {
-                return Err(NotReady::Failed(error));
-            }
+        match timeout(left, executor.probe()).await.map(&judge) {
+            Ok(Ok(Ok(()))) => return Ok(()),
+            Ok(Err(hopeless)) => return Err(hopeless),
             // Also one that refuses: while it boots, it refuses those whom it knows a moment later.
-            Ok(Err(error)) => last = NotReady::Failed(error),
+            Ok(Ok(Err(error))) => last = NotReady::Failed(error),
             Err(_) => return Err(last),
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -118,6 +154,23 @@ mod tests {
             wait_ready(&machine, Duration::from_secs(60)).await.unwrap();
             assert_eq!(machine.refusals.load(Ordering::SeqCst), 0);
         }
+    }
+
+    #[tokio::test]
+    async fn a_machine_without_programs_answers_and_one_that_refuses_does_not() {
+        let patience = Duration::from_secs(60);
+        for class in [FailureClass::NoProgram, FailureClass::NotStarted] {
+            let machine = booting(u32::MAX, class);
+            wait_answer(&machine, patience).await.unwrap();
+        }
+        for class in [FailureClass::Unreachable, FailureClass::Refused] {
+            let machine = booting(3, class);
+            wait_answer(&machine, patience).await.unwrap();
+            assert_eq!(machine.refusals.load(Ordering::SeqCst), 0);
+        }
+        let machine = booting(u32::MAX, FailureClass::Refused);
+        let given_up = wait_answer(&machine, Duration::from_millis(200)).await;
+        assert!(matches!(given_up, Err(NotReady::Failed(_))), "{given_up:?}");
     }
 
     #[tokio::test]

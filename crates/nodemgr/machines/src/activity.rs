@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use muster_lifecycle::Moment;
 use muster_lifecycle::timers::Work;
@@ -17,7 +17,25 @@ pub(crate) struct Load {
     /// Zero: none.
     heartbeat_until: AtomicU64,
     last: AtomicU64,
+    /// Whether there was a session or a command since this manager started.
+    worked: AtomicBool,
+    /// As [`Load::set_contact`] keeps it.
+    contact: AtomicU64,
 }
+
+/// Whether a machine answers, as far as anybody has tried since it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contact {
+    /// Nobody has.
+    Untried,
+    /// It does.
+    Answers,
+    /// It does not, since then.
+    Silent(Moment),
+}
+
+const UNTRIED: u64 = 0;
+const ANSWERS: u64 = 1;
 
 impl Load {
     pub(crate) fn new(last: Moment) -> Self {
@@ -26,6 +44,8 @@ impl Load {
             commands: AtomicU32::new(0),
             heartbeat_until: AtomicU64::new(0),
             last: AtomicU64::new(last.as_millis()),
+            worked: AtomicBool::new(false),
+            contact: AtomicU64::new(UNTRIED),
         }
     }
 
@@ -47,6 +67,27 @@ impl Load {
     pub(crate) fn heartbeat(&self, until: Moment) {
         self.heartbeat_until
             .fetch_max(until.as_millis(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_worked(&self) -> bool {
+        self.worked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn contact(&self) -> Contact {
+        match self.contact.load(Ordering::Relaxed) {
+            UNTRIED => Contact::Untried,
+            ANSWERS => Contact::Answers,
+            since => Contact::Silent(Moment::from_millis(since)),
+        }
+    }
+
+    pub(crate) fn set_contact(&self, contact: Contact) {
+        let kept = match contact {
+            Contact::Untried => UNTRIED,
+            Contact::Answers => ANSWERS,
+            Contact::Silent(since) => since.as_millis().max(ANSWERS + 1),
+        };
+        self.contact.store(kept, Ordering::Relaxed);
     }
 
     fn counter(&self, kind: WorkKind) -> &AtomicU32 {
@@ -82,6 +123,10 @@ impl Busy {
         ended: Arc<Notify>,
     ) -> Self {
         load.counter(kind).fetch_add(1, Ordering::Relaxed);
+        if !load.worked.swap(true, Ordering::Relaxed) {
+            // Whether a machine was ever used is kept.
+            ended.notify_one();
+        }
         Self {
             load,
             kind,

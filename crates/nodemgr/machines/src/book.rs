@@ -26,7 +26,7 @@ use std::sync::Arc;
 use muster_lifecycle::{Ended, Moment, Reason, RefusedVerb, Seen, State, Step, Verb, VerbSet};
 use muster_provider::{ClientToken, Described, MachineId, ManagerId, Order, Owned, ProviderId};
 
-use crate::activity::Load;
+use crate::activity::{Contact, Load};
 use crate::agenda::Agenda;
 pub(crate) use crate::book::answers::CallFailure;
 pub(crate) use crate::book::listing::Standing;
@@ -81,25 +81,31 @@ struct Entry {
     failures: u32,
     /// When it last changed, in changes of the book.
     touched: u64,
-    reachable: bool,
     kept_warm: bool,
     rest: Rest,
 }
 
 impl Entry {
     fn new(record: Record, now: Moment) -> Self {
+        // Work that was seen before a restart is not known any more, so being idle begins now.
+        let load = Load::new(now);
+        if let Some(until) = record.busy_until {
+            load.heartbeat(until);
+        }
         Self {
             record: Arc::new(record),
-            // Work that was seen before a restart is not known any more, so being idle begins now.
-            load: Arc::new(Load::new(now)),
+            load: Arc::new(load),
             doing: Doing::Nothing,
             describing: false,
             failures: 0,
             touched: 0,
-            reachable: true,
             kept_warm: false,
             rest: Rest::default(),
         }
+    }
+
+    fn is_silent(&self) -> bool {
+        matches!(self.load.contact(), Contact::Silent(_))
     }
 
     /// On its way to another state, which is worth looking at soon.
@@ -113,6 +119,16 @@ impl Entry {
         );
         between || self.doing == Doing::Taken
     }
+}
+
+/// Whether a machine is ready for whoever is given it: it runs, nothing is under way with it, and it has answered. One that nobody
+/// can get into need not.
+pub(crate) fn is_ready(record: &Record, load: &Load) -> bool {
+    let Some(made) = record.made() else {
+        return false;
+    };
+    let answered = made.access.is_empty() || load.contact() == Contact::Answers;
+    answered && made.life.state() == State::Running && made.life.task().is_none()
 }
 
 /// What is known about one of the providers.
@@ -129,6 +145,8 @@ struct Source {
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     pub(crate) changed: BTreeSet<MachineId>,
+    /// Those of which something else is known that is not written down.
+    pub(crate) seen: BTreeSet<MachineId>,
     pub(crate) forgotten: Vec<MachineId>,
     pub(crate) pools: Vec<PoolChange>,
     pub(crate) events: Vec<MachineEvent>,
@@ -306,6 +324,8 @@ impl Book {
             pool,
             claimed: None,
             unit: None,
+            busy_until: None,
+            untouched: true,
             phase: Phase::Ordered,
         };
         self.entries.insert(id.clone(), Entry::new(record, now));
@@ -366,21 +386,65 @@ impl Book {
         Ok(step)
     }
 
-    /// Somebody tried to reach a machine.
+    /// Somebody tried to reach a machine that runs.
     pub(crate) fn set_reachable(&mut self, id: &MachineId, reachable: bool, now: Moment) {
-        if let Some(entry) = self.entries.get_mut(id) {
-            entry.reachable = reachable;
-            if reachable {
-                entry.load.touch(now);
-            }
-            self.settle_machine(id, now);
+        let Some(entry) = self.entries.get(id) else {
+            return;
+        };
+        let contact = match (reachable, entry.load.contact()) {
+            (true, _) => Contact::Answers,
+            (false, silent @ Contact::Silent(_)) => silent,
+            (false, _) => Contact::Silent(now),
+        };
+        // What does not run is not silent: it is tried again when it does.
+        if entry.record.state() != State::Running || contact == entry.load.contact() {
+            return;
+        }
+        if entry.is_silent() {
+            // Whether it had work meanwhile nobody saw.
+            entry.load.touch(now);
+        }
+        self.set_contact(id, contact);
+        self.settle_machine(id, now);
+    }
+
+    fn set_contact(&mut self, id: &MachineId, contact: Contact) {
+        if let Some(entry) = self.entries.get(id) {
+            entry.load.set_contact(contact);
+            self.turn.seen.insert(id.clone());
         }
     }
 
-    /// Work has ended somewhere.
-    pub(crate) fn work_ended(&mut self, now: Moment) {
+    /// Somebody says that a machine is in use until then. What was said before is never shortened.
+    pub(crate) fn keep_busy(
+        &mut self,
+        id: &MachineId,
+        until: Moment,
+        now: Moment,
+    ) -> Result<(), AskError> {
+        let Some(entry) = self.entries.get(id) else {
+            return Err(AskError::Unknown(id.clone()));
+        };
+        entry.load.heartbeat(until);
+        self.change(id, |record| {
+            record.busy_until = record.busy_until.max(Some(until));
+            record.untouched = false;
+        });
+        self.settle_machine(id, now);
+        Ok(())
+    }
+
+    /// Work has begun or ended somewhere.
+    pub(crate) fn work_changed(&mut self, now: Moment) {
         for id in std::mem::take(&mut self.held) {
             self.settle_machine(&id, now);
+        }
+        let worked = self.entries.iter().filter(|(_, entry)| {
+            entry.record.pool.is_some() && entry.record.untouched && entry.load.has_worked()
+        });
+        let worked: Vec<MachineId> = worked.map(|(id, _)| id.clone()).collect();
+        for id in worked {
+            self.change(&id, |record| record.untouched = false);
         }
     }
 
@@ -495,11 +559,9 @@ impl Book {
             let to = described.state;
             if from != to {
                 self.tell(id, Happened::Moved { from, to }, now);
-                if let Some(entry) = self.entries.get_mut(id)
-                    && to == State::Running
-                {
+                if to == State::Running {
                     // Nobody has tried to reach it since it runs again.
-                    entry.reachable = true;
+                    self.set_contact(id, Contact::Untried);
                 }
             }
             match ended {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_lifecycle::{Reason, Step, Verb};
+use muster_lifecycle::{Moment, Reason, Step, Verb};
 use muster_provider::{Clock, MachineId, ManagerId, Provider, ProviderId};
 use muster_seed::ManagerKeys;
 use muster_store::Store;
@@ -58,6 +58,7 @@ pub(crate) enum Command {
     RemovePool(String, Reply<bool>),
     Pools(Reply<BTreeMap<String, Pool>>),
     Reachable(MachineId, bool),
+    KeepBusy(MachineId, Moment, Reply<Result<(), AskError>>),
     /// Look at everything; `true` also destroys what nobody knows.
     Collect(bool, Reply<Result<Orphans, CollectError>>),
 }
@@ -98,7 +99,7 @@ pub(crate) struct Driver {
     graceful: BTreeMap<MachineId, oneshot::Sender<()>>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     events: broadcast::Sender<MachineEvent>,
-    work_ended: Arc<Notify>,
+    work_changed: Arc<Notify>,
 }
 
 impl Driver {
@@ -108,7 +109,7 @@ impl Driver {
         book: Book,
         snapshot: watch::Sender<Arc<Snapshot>>,
         events: broadcast::Sender<MachineEvent>,
-        work_ended: Arc<Notify>,
+        work_changed: Arc<Notify>,
     ) -> Self {
         let providers = parts.providers.into_iter();
         Self {
@@ -125,12 +126,12 @@ impl Driver {
             graceful: BTreeMap::new(),
             snapshot,
             events,
-            work_ended,
+            work_changed,
         }
     }
 
     pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
-        let ended = Arc::clone(&self.work_ended);
+        let changed = Arc::clone(&self.work_changed);
         let mut told = Vec::new();
         loop {
             self.book.tick(self.clock.now());
@@ -142,7 +143,7 @@ impl Driver {
                     None => break,
                 },
                 Some(done) = self.jobs.join_next() => self.finish(done, &mut told),
-                () = ended.notified() => self.book.work_ended(self.clock.now()),
+                () = changed.notified() => self.book.work_changed(self.clock.now()),
                 () = tokio::time::sleep(wake) => {}
             }
             self.take_more(&mut inbox, &mut told);
@@ -206,6 +207,10 @@ impl Driver {
                 drop(reply.send(pools.collect()));
             }
             Command::Reachable(id, reachable) => self.book.set_reachable(&id, reachable, now),
+            Command::KeepBusy(id, until, reply) => {
+                let kept = self.book.keep_busy(&id, until, now);
+                told.push(answer(reply, kept));
+            }
             Command::Collect(destroy, reply) => {
                 let look = self.book.look();
                 let providers: Vec<_> = self.providers.values().cloned().collect();
@@ -323,6 +328,8 @@ impl Driver {
             muster_fault::hit(DECIDED);
             self.write(&turn).await;
             hit_written(&turn);
+        }
+        if turn.has_changes() || !turn.seen.is_empty() {
             self.publish(&turn);
         }
         for tell in told {
@@ -357,7 +364,7 @@ impl Driver {
             for id in &turn.forgotten {
                 next.remove(id);
             }
-            for id in &turn.changed {
+            for id in turn.changed.union(&turn.seen) {
                 if let (Some(record), Some(load)) = (self.book.record(id), self.book.load(id)) {
                     let machine = Machine::new(Arc::clone(record), Arc::clone(load));
                     next.insert(id.clone(), machine);

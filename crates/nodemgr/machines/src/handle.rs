@@ -10,8 +10,8 @@ use muster_provider::{Clock, MachineId, ProviderId};
 use muster_store::{Store, StoreError};
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 
-use crate::activity::{Busy, Load, WorkKind};
-use crate::book::{Book, Pool};
+use crate::activity::{Busy, Contact, Load, WorkKind};
+use crate::book::{Book, Pool, is_ready};
 use crate::collect::Orphans;
 use crate::database;
 use crate::driver::{Command, Driver, Parts};
@@ -50,6 +50,18 @@ impl Machine {
     pub fn work(&self) -> muster_lifecycle::timers::Work {
         self.load.work()
     }
+
+    /// Whether it answers, as far as anybody has tried since it runs.
+    #[must_use]
+    pub fn contact(&self) -> Contact {
+        self.load.contact()
+    }
+
+    /// Whether whoever is given it can begin: it runs, and has answered. One that nobody can get into need not.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        is_ready(&self.record, &self.load)
+    }
 }
 
 /// Every machine that is known, those that are gone and remembered among them.
@@ -63,7 +75,7 @@ pub struct Machines {
     events: broadcast::WeakSender<MachineEvent>,
     store: Store,
     clock: Arc<dyn Clock>,
-    work_ended: Arc<Notify>,
+    work_changed: Arc<Notify>,
 }
 
 impl Machines {
@@ -89,16 +101,16 @@ impl Machines {
         let (publisher, snapshot) = watch::channel(Arc::new(first.collect()));
         let (sender, _) = broadcast::channel(EVENTS);
         let (commands, inbox) = mpsc::channel(COMMANDS);
-        let work_ended = Arc::new(Notify::new());
+        let work_changed = Arc::new(Notify::new());
         let handle = Self {
             commands,
             snapshot,
             events: sender.downgrade(),
             store: parts.store.clone(),
             clock: Arc::clone(&parts.clock),
-            work_ended: Arc::clone(&work_ended),
+            work_changed: Arc::clone(&work_changed),
         };
-        let driver = Driver::new(parts, settings, book, publisher, sender, work_ended);
+        let driver = Driver::new(parts, settings, book, publisher, sender, work_changed);
         Ok((handle, driver.run(inbox)))
     }
 
@@ -226,24 +238,37 @@ impl Machines {
             return Err(AskError::Unknown(id.clone()));
         };
         let clock = Arc::clone(&self.clock);
-        let ended = Arc::clone(&self.work_ended);
+        let ended = Arc::clone(&self.work_changed);
         Ok(Busy::begin(machine.load, kind, clock, ended))
     }
 
-    /// A machine is in use for this long from now on, says somebody who cannot hold a [`Busy`].
+    /// A machine is in use for this long from now on, says somebody who cannot hold a [`Busy`]. Answers when that is durable.
     ///
     /// # Errors
     /// When there is no such machine.
-    pub fn heartbeat(&self, id: &MachineId, time: Duration) -> Result<(), AskError> {
+    pub async fn heartbeat(&self, id: &MachineId, time: Duration) -> Result<(), AskError> {
+        let until = self.clock.now().after(time);
+        let answer = self.request(|reply| Command::KeepBusy(id.clone(), until, reply));
+        answer.await.unwrap_or(Err(AskError::Ended))
+    }
+
+    /// A machine that was free is somebody's for this long, from this moment on: nobody else is given it, and it is not put away. For
+    /// whoever is about to [begin](Self::begin_work); a restart of the manager forgets it, as it forgets what was about to begin.
+    ///
+    /// # Errors
+    /// When there is no such machine.
+    pub fn reserve(&self, id: &MachineId, time: Duration) -> Result<(), AskError> {
         let Some(machine) = self.get(id) else {
             return Err(AskError::Unknown(id.clone()));
         };
         machine.load.heartbeat(self.clock.now().after(time));
-        self.work_ended.notify_one();
+        self.work_changed.notify_one();
         Ok(())
     }
 
-    /// Somebody tried to reach a machine. One that cannot be reached is not stopped for being idle.
+    /// Somebody tried to reach a machine that runs. One that does not answer is not stopped for being idle, is given to nobody, and
+    /// its pool replaces it; that lasts until it is told here that it answers, or it comes to run anew. A machine of a pool is given
+    /// to nobody before it has answered.
     pub async fn set_reachable(&self, id: &MachineId, reachable: bool) {
         // Without the task there is nobody whom it would concern.
         let command = Command::Reachable(id.clone(), reachable);

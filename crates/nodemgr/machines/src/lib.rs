@@ -13,6 +13,7 @@
 //! * [`Machines::begin_work`] and [`Machines::heartbeat`] keep a machine from being put away.
 //! * [`Machines::set_unit`] says that a machine is a node of a Unit: it is not put away for being idle or stopped, given to nobody
 //!   else, and remembered after its end until the Unit does not know it any more.
+//! * [`Machines::set_reachable`] tells whether a machine that runs answers ([`Contact`]): until it has, a pool gives it to nobody.
 //! * [`Machines::set_pool`], [`claim`](Machines::claim) and [`release`](Machines::release): warm pools.
 //! * [`Machines::find_orphans`] and [`collect_orphans`](Machines::collect_orphans): what bears our mark and nobody knows.
 //! * [`Machines::watch`] is the state of everything, [`Machines::events`] what happens; [`Machines::events_after`] what
@@ -24,6 +25,7 @@
 //! | an order, no answer | the provider is asked again with the same token: it makes the machine, or gives the one it had made. An order older than [`Settings::carry_on`] is cancelled, and what was made of it is found by its mark and destroyed. |
 //! | a cancelled order | the mark is looked for; what is found is destroyed |
 //! | a verb | it is asked again; where it has been done, nothing happens. (A reboot may be done twice.) |
+//! | whether it answers | nothing of that is on disk: it is tried anew |
 //! | that it shall end | it is destroyed again, which succeeds if it is gone |
 //! | the state of a machine | it is compared with what the provider shows |
 //!
@@ -47,7 +49,10 @@
 //! * Each machine has at most one call under way that changes it.
 //! * Nothing that does not bear our mark is ever changed.
 //! * No order passes its provider's quota ([`Settings::quotas`]), however many come at once, pools' own among them.
-//! * A busy machine is not put away by a timer; work that was seen before a restart counts as having ended at the restart.
+//! * A busy machine is not put away by a timer; work that was seen before a restart counts as having ended at the restart, and what
+//!   was said to be busy until some time is so for the next manager, too.
+//! * A machine of a pool is given away only after it has answered. One that does not answer is replaced, and destroyed after
+//!   [`Settings::silence`] if nobody ever used it. Whatever somebody may have used is out of reach, and not dead.
 //!
 //! # What this crate does not do
 //! It chooses no provider (`muster-schedule`), knows no template, runs nothing inside machines, and does not tell whether a
@@ -71,7 +76,7 @@ mod settings;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use activity::{Busy, WorkKind};
+pub use activity::{Busy, Contact, WorkKind};
 pub use book::Pool;
 pub use collect::{Orphan, Orphans};
 pub use database::SCHEMA;

@@ -58,6 +58,12 @@ pub struct Record {
     /// taken the node out of the Unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
+    /// It is in use until then, somebody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_until: Option<Moment>,
+    /// Nobody has ever used it. What is older than this word may have been.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untouched: bool,
     /// How far it is.
     pub phase: Phase,
 }

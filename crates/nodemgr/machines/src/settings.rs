@@ -29,6 +29,8 @@ pub struct Settings {
     /// The longest time that timers and pools leave a machine alone with which nothing could be done. They begin with
     /// [`sweep`](Self::sweep), doubled with each time.
     pub rest_longest: Duration,
+    /// How long a machine of a pool that does not answer is kept if nobody ever used it. Its pool has replaced it meanwhile.
+    pub silence: Duration,
     /// How long a call may take. Its answer counts as lost then. One that stops a machine may take as long as that is granted,
     /// and a little more: some providers answer only when it is done.
     pub call: Duration,
@@ -59,6 +61,7 @@ impl Default for Settings {
             retry: Duration::from_secs(1),
             retry_longest: Duration::from_secs(60),
             rest_longest: Duration::from_secs(60 * 60),
+            silence: Duration::from_secs(10 * 60),
             call: Duration::from_secs(300),
             carry_on: Duration::from_secs(15 * 60),
             settle: Duration::from_secs(30),

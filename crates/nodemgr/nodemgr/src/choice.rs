@@ -59,6 +59,8 @@ pub struct Existing<'a> {
     pub record: &'a Record,
     /// Whether somebody uses it.
     pub busy: bool,
+    /// Whether it runs and did not answer when it was tried.
+    pub silent: bool,
 }
 
 /// Something that was no candidate at all.
@@ -481,6 +483,9 @@ fn not_free(existing: Existing<'_>, wanted: &[&MachineSpec]) -> Option<String> {
     let record = existing.record;
     if existing.busy {
         return Some("it has work".to_owned());
+    }
+    if existing.silent {
+        return Some("it does not answer".to_owned());
     }
     if let Some(unit) = &record.unit {
         return Some(format!("it is a node of the Unit in {unit}"));

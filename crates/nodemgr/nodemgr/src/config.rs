@@ -92,6 +92,10 @@ pub struct RawRegistry {
     pub call: Option<Duration>,
     /// How long machines that are gone are remembered: 1 h.
     pub remember: Option<Duration>,
+    /// The longest time that timers and pools leave a machine alone with which nothing could be done: 1 h.
+    pub rest_longest: Option<Duration>,
+    /// How long a machine of a pool is kept that does not answer, if nobody ever used it: 10 min.
+    pub silence: Option<Duration>,
     /// So many machines there may be: 10,000.
     pub machines: Option<u64>,
 }
@@ -151,6 +155,8 @@ pub struct Config {
     pub policy: Policy,
     /// Whether a machine may be chosen that is no barrier, though nobody named its provider.
     pub insecure: bool,
+    /// Whether a machine that is free will do, unless somebody prefers something else.
+    pub reuse: bool,
     /// When machines are put away.
     pub timers: Timers,
     /// Who makes machines.
@@ -184,6 +190,8 @@ impl RawRegistry {
             retry: time("retry", self.retry, usual.retry),
             call: time("call", self.call, usual.call),
             remember: time("remember", self.remember, usual.remember),
+            rest_longest: time("restLongest", self.rest_longest, usual.rest_longest),
+            silence: time("silence", self.silence, usual.silence),
             attempts: self.attempts.unwrap_or(usual.attempts).max(1),
             machines: machines.map_or(usual.machines, |it| it.unwrap_or(usize::MAX)),
             ..usual
@@ -252,6 +260,7 @@ impl Validate for RawConfig {
             lock,
             policy: policy?,
             insecure: self.policy.insecure,
+            reuse: self.policy.prefer.iter().any(|it| it == "reuse"),
             timers: timers?,
             providers: providers?,
             pools,

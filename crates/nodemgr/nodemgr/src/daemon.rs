@@ -21,6 +21,7 @@ use muster_telemetry::{ErrorChain, Shutdown, TaskSet};
 
 use crate::catalog::Descriptions;
 use crate::config::Config;
+use crate::contacts::{self, Pace};
 use crate::desk::{About, Desk, DeskParts};
 use crate::identity::{IdentityError, manager_id};
 use crate::log_file;
@@ -155,6 +156,12 @@ pub(crate) async fn run(config: Config, start: Start) -> Result<ExitCode, StartE
     tasks.spawn_until_shutdown("pins", desk.clone().keep_pins());
     desk.set_configured_pools(&config.pools).await;
     tasks.spawn_until_shutdown("nodes", nodes::keep(desk.clone()));
+    let trying = contacts::keep(
+        desk.machines().clone(),
+        Arc::new(desk.clone()),
+        Pace::default(),
+    );
+    tasks.spawn_until_shutdown("contacts", trying);
     let runs = start_runs(&config, &laid, &store, &desk, &mut tasks).await?;
     let listener = bind_socket(&laid.socket, SOCKET_FOLDER).await;
     let listener = listener.map_err(StartError::Socket)?;
@@ -239,6 +246,7 @@ async fn open_desk(
         descriptions: laid.descriptions.clone(),
         policy: config.policy.clone(),
         insecure: config.insecure,
+        reuse: config.reuse,
         timers: config.timers,
         keys,
         ways,

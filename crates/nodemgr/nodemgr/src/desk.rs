@@ -13,7 +13,7 @@ use std::time::Duration;
 use muster_lifecycle::timers::Timers;
 use muster_lifecycle::{Moment, VerbSet};
 use muster_machine_api::v1;
-use muster_machines::{Machine, Machines, Record};
+use muster_machines::{Contact, Machine, Machines, Record};
 use muster_provider::{Clock, MachineId, ManagerId, ProviderId};
 use muster_schedule::{Policy, Quota};
 use muster_seed::ManagerKeys;
@@ -26,6 +26,7 @@ use crate::access::{AccessError, access};
 use crate::catalog::{Catalog, Descriptions, LoadCatalogError};
 use crate::choice::{Choice, ChooseError, Existing, Offer, Wish, decide};
 use crate::providers::{Enabled, Unusable};
+use crate::service::wish::Usual;
 use crate::ways::SshWays;
 use crate::wire;
 
@@ -44,6 +45,8 @@ pub(crate) struct DeskParts {
     pub(crate) descriptions: Descriptions,
     pub(crate) policy: Policy,
     pub(crate) insecure: bool,
+    /// Whether the configured policy says that a machine that is free will do.
+    pub(crate) reuse: bool,
     pub(crate) timers: Timers,
     pub(crate) keys: Arc<ManagerKeys>,
     pub(crate) ways: SshWays,
@@ -100,6 +103,25 @@ pub(crate) enum ChoiceFailed {
     Unusable(ProviderId, String),
     #[error("reading what is written about machines ended early")]
     Interrupted,
+}
+
+impl DeskParts {
+    /// What wishes go by that say nothing else.
+    pub(crate) fn usual(&self) -> Usual<'_> {
+        Usual {
+            policy: &self.policy,
+            reuse: self.reuse,
+            insecure: self.insecure,
+        }
+    }
+
+    /// The same for those who want one of their own: pools, runs, which may put away what they take, and whoever names it.
+    pub(crate) fn usual_anew(&self) -> Usual<'_> {
+        Usual {
+            reuse: false,
+            ..self.usual()
+        }
+    }
 }
 
 impl Desk {
@@ -192,6 +214,7 @@ impl Desk {
         let existing = all.values().map(|machine| Existing {
             record: machine.record(),
             busy: machine.work().is_busy(now),
+            silent: matches!(machine.contact(), Contact::Silent(_)),
         });
         let decided = decide(wish, &catalog, offers, existing, now);
         decided.map_err(|error| self.explained(error))

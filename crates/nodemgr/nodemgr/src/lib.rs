@@ -19,6 +19,7 @@
 //! | `providers` | makes those that are configured |
 //! | [`identity`] | the manager's id, in a file of its own |
 //! | `desk` | what every call works with; makes and takes machines, sets pools |
+//! | `contacts` | tries whether machines answer on which somebody counts |
 //! | `nodes` | starts the nodes of Units again with their machines |
 //! | `orchestra` | what the orchestrator asks of the desk: whom to order from, and how to reach a machine |
 //! | `access`, `ways` | what is needed to reach a machine, and through whom |
@@ -34,6 +35,7 @@
 //! |---|---|---|
 //! | registry ([`muster_machines`]) | commands (bounded to 64), providers, deadlines | database, a `watch` of machines, events |
 //! | orchestrator ([`muster_orchestrate`]) | commands (bounded to 64), registry, executors | database, logs, events |
+//! | contacts | the registry's `watch`, executors | whether machines of pools, and those that were silent, answer; 16 at once |
 //! | nodes | events of the registry | a command on a machine that is a node, after it was started or rebooted; 8 at once |
 //! | server | connections of the socket | answers; streams wait on the registry's `watch` and events, and hold nothing back |
 //!
@@ -54,6 +56,7 @@ mod access;
 pub mod catalog;
 pub mod choice;
 pub mod config;
+mod contacts;
 mod daemon;
 mod desk;
 pub mod identity;

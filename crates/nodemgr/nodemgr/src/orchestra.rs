@@ -68,7 +68,7 @@ impl Desk {
     ) -> Result<Wish, BadWish> {
         let parts = self.parts();
         let asked = wants::as_wish(template, provider, wants);
-        let wish = wish::read(&asked, &parts.policy, parts.insecure)?;
+        let wish = wish::read(&asked, parts.usual_anew())?;
         Ok(wish.living_for(parts.timers.lifetime))
     }
 
@@ -87,7 +87,7 @@ impl Desk {
             Some(Take::New(order)) => Ok(Chosen::New(order)),
             Some(Take::Existing(machine)) => {
                 // From now on nobody else takes it.
-                self.machines().heartbeat(&machine, BEGIN_WITHIN)?;
+                self.machines().reserve(&machine, BEGIN_WITHIN)?;
                 Ok(Chosen::Existing(machine))
             }
             None => Err(nothing_fits(&choice).into()),

@@ -304,7 +304,7 @@ impl MachineService for Services {
         request: Request<v1::KeepBusyRequest>,
     ) -> Result<Response<v1::Machine>, Status> {
         let request = self.admit(request)?;
-        Ok(Response::new(self.keep_machine_busy(&request)?))
+        Ok(Response::new(self.keep_machine_busy(&request).await?))
     }
 
     type HoldStream = Answers<v1::Held>;

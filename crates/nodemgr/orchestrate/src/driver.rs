@@ -418,6 +418,7 @@ impl Driver {
             effort: active.engine.effort(&job),
             machine: active.engine.machine(job.slot()).cloned(),
             well: active.engine.is_well(),
+            interrupted: active.engine.was_interrupted(job.slot()),
             shared: Arc::clone(&self.shared),
             executors: active.executors.clone(),
             log: active.log.of(&job),

@@ -174,6 +174,12 @@ impl Engine {
         step.is_none_or(|step| step.repeatable)
     }
 
+    /// Whether a step on this machine failed because a manager died in the middle of it.
+    pub(crate) fn was_interrupted(&self, slot: &Slot) -> bool {
+        let mut of_machine = self.jobs.iter().filter(|(job, _)| job.slot() == slot);
+        of_machine.any(|(_, state)| state.phase == JobPhase::Failed(Why::Interrupted))
+    }
+
     /// What is under way when a manager takes a run over from one that died: nobody is at work on it.
     pub(crate) fn interrupted(&self) -> Vec<Entry> {
         let running = self.jobs.iter().filter(|(_, state)| state.is_running());

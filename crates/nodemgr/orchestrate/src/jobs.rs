@@ -1,6 +1,7 @@
 //! Doing what was decided: each job of a run, once its beginning is on disk.
 
 mod clean;
+mod leftover;
 mod provision;
 mod ready;
 mod work;
@@ -101,6 +102,8 @@ pub(crate) struct JobContext {
     pub(crate) machine: Option<MachineId>,
     /// Whether nothing has gone wrong in the run.
     pub(crate) well: bool,
+    /// Whether a manager died in the middle of a step on this machine, which was not done again.
+    pub(crate) interrupted: bool,
     pub(crate) shared: Arc<Shared>,
     pub(crate) executors: Executors,
     pub(crate) log: JobLog,
@@ -132,6 +135,10 @@ pub(crate) async fn perform(mut context: JobContext, job: &Job) -> JobResult {
         }
         Job::Clean(slot) => clean::clean(&context, slot).await,
     };
+    if let (Job::Work { .. }, JobResult::Done { .. }) = (job, &result) {
+        // Somebody may have tried it in vain before.
+        context.note_reachable(true).await;
+    }
     if let JobResult::Failed(why) = &result {
         let attempts = context.effort.attempts;
         let attempt = context.attempt;

@@ -76,7 +76,8 @@
 //! | that a run was removed | what is left of its log is removed |
 //!
 //! A command may go on inside its machine when the manager dies: who says that a step is repeatable, says that this does no
-//! harm.
+//! harm. Where a run fails because a step was interrupted, what goes on of it is killed before the machine is put away or kept:
+//! whatever has the variable `MUSTER_RUN` of this run, as far as the login may.
 //!
 //! # Tasks and channels
 //! | task | started by | in | out | ends |

@@ -17,6 +17,7 @@ Exit codes:
   3  refused: not allowed, or not possible in this state; nothing fits
   4  there is no such machine, template, pool or run
   5  the node manager cannot be reached
+  6  not in time: a machine that does not answer yet, or a node that is not connected
   130  interrupted
 `exec`, `ssh` and `run` exit with what their command exited with; 124 is a timeout, 125 a failure around the command, 126 a command
 that cannot be executed, 127 one that is not there.";
@@ -61,9 +62,9 @@ pub(crate) enum MachineCommand {
     List(List),
     /// Show one machine
     Show(One),
-    /// Make a machine
+    /// Make a machine, and wait until it answers
     ///
-    /// Who makes it is chosen by the policy; `plan` explains the choice.
+    /// Who makes it is chosen by the policy; `plan` explains the choice. One that does not answer in time stays: it may be booting.
     Provision(Box<Provision>),
     /// Make a machine that exists a node of a Unit
     ///
@@ -96,7 +97,7 @@ pub(crate) enum MachineCommand {
     Sync(Sync),
     /// Say that a machine is in use: it is not put away meanwhile
     ///
-    /// For work that nobody here sees. What was said before is never shortened; a restart of the manager forgets it.
+    /// For work that nobody here sees. What was said before is never shortened, and holds for a manager that is started anew, too.
     Busy(Busy),
     /// Make ports of a machine, or of what it can reach, ports of this machine, until it is interrupted
     Forward(Forward),
@@ -235,9 +236,17 @@ pub(crate) struct Provision {
     /// For --join: the folder of Muster's programs for such a machine [default: this machine's own]
     #[arg(long, value_name = "FOLDER", requires = "join")]
     pub(crate) programs: Option<PathBuf>,
-    /// Do not wait until it runs.
+    /// Do not wait until it runs and answers.
     #[arg(long)]
     pub(crate) no_wait: bool,
+    /// How long a machine that runs may take until it answers.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10m",
+        conflicts_with = "no_wait"
+    )]
+    pub(crate) timeout: Duration,
     /// Only show which machine it would be, as `plan` does.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
@@ -435,6 +444,9 @@ pub(crate) struct PoolSet {
     pub(crate) wish: WishArgs,
     #[command(flatten)]
     pub(crate) timers: TimerArgs,
+    /// Only show what its machines would be, and what is tried where that cannot be had, as `plan` does.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
 }
 
 /// A pool.
@@ -709,7 +721,6 @@ pub(crate) struct Lock {
     pub(crate) forget_all: bool,
 }
 
-/// `NAME=value`.
 /// A price in millionths.
 fn price(text: &str) -> Result<u64, String> {
     let wrong = || "write it as a number that is not negative, such as 0.25".to_owned();
@@ -726,6 +737,7 @@ fn price(text: &str) -> Result<u64, String> {
     Ok(millionths)
 }
 
+/// `NAME=value`.
 fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

@@ -9,7 +9,7 @@ use muster_machine_api::{time, v1};
 
 use super::client::Manager;
 use super::facts::{CandidateFacts, MachineFacts};
-use super::{MachineCommandError, join};
+use super::{MachineCommandError, exec, join};
 use crate::cli::machine as cli;
 use crate::console::{Console, OutputClosed};
 use crate::error::CommandError;
@@ -70,15 +70,19 @@ pub(super) async fn plan(
     args: cli::WishArgs,
     console: &mut Console,
 ) -> Result<(), CommandError> {
-    show_plan(manager, wish(args), console).await
+    show_plan(manager, wish(args), false, console).await
 }
 
 pub(super) async fn show_plan(
     manager: &Manager,
     wish: v1::Wish,
+    anew: bool,
     console: &mut Console,
 ) -> Result<(), CommandError> {
-    let request = v1::PlanRequest { wish: Some(wish) };
+    let request = v1::PlanRequest {
+        wish: Some(wish),
+        anew,
+    };
     let answer = manager.ask("Plan", async |mut it| it.plan(request).await);
     let candidates = answer.await.map_err(MachineCommandError::Call)?.candidates;
     let candidates: Vec<CandidateFacts> = candidates.into_iter().map(Into::into).collect();
@@ -108,7 +112,8 @@ pub(super) async fn provision(
 ) -> Result<(), CommandError> {
     let wanted = wish(args.wish);
     if args.dry_run {
-        return show_plan(manager, wanted, console).await;
+        let anew = args.name.is_some() || !args.label.is_empty() || args.key.is_some();
+        return show_plan(manager, wanted, anew, console).await;
     }
     let mut labels: BTreeMap<String, String> = args.label.into_iter().collect();
     if let Some(name) = args.name {
@@ -131,8 +136,29 @@ pub(super) async fn provision(
     let machine = answer.map_err(MachineCommandError::Call)?;
     if let Some(joining) = joining {
         joining.join(manager, &machine.id, console).await?;
+    } else if !args.no_wait {
+        wait_answer(manager, &machine, args.timeout.get()).await?;
     }
     Ok(made(machine, console)?)
+}
+
+/// A machine that runs, as its provider says, may have to boot before it can be used. One that nobody can get into need not.
+async fn wait_answer(
+    manager: &Manager,
+    machine: &v1::Machine,
+    patience: Duration,
+) -> Result<(), MachineCommandError> {
+    if machine.access.is_empty() {
+        return Ok(());
+    }
+    let used = exec::hold(manager, &machine.id, v1::HoldKind::Command).await?;
+    let sign = spinner(format!("waiting until {} answers", machine.id));
+    let answered = muster_join::wait_answer(&*used.executor, patience).await;
+    sign.finish_and_clear();
+    answered.map_err(|source| MachineCommandError::Silent {
+        machine: machine.id.clone(),
+        source,
+    })
 }
 
 /// People get a line that can be used, programs everything.

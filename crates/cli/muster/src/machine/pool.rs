@@ -5,7 +5,7 @@ use muster_machine_api::{time, v1};
 use super::MachineCommandError;
 use super::client::Manager;
 use super::facts::PoolFacts;
-use super::make::{made, timers, wish};
+use super::make::{made, show_plan, timers, wish};
 use crate::cli::machine::Pool;
 use crate::console::Console;
 use crate::error::CommandError;
@@ -27,6 +27,13 @@ pub(super) async fn run(
             }
             let pools = pools.into_iter().map(PoolFacts::from);
             console.answer(&Listing(pools.collect()))?;
+        }
+        Pool::Set(set) if set.dry_run => {
+            let wanted = v1::Wish {
+                reuse: false,
+                ..wish(set.wish)
+            };
+            return show_plan(manager, wanted, true, console).await;
         }
         Pool::Set(set) => {
             let request = v1::SetPoolRequest {

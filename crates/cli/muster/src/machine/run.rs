@@ -84,7 +84,7 @@ pub(super) async fn run(
     console: &mut Console,
 ) -> Result<Exit, CommandError> {
     if args.dry_run {
-        show_plan(manager, wish(args.wish), console).await?;
+        show_plan(manager, wish(args.wish), true, console).await?;
         return Ok(Exit::Done);
     }
     let detach = args.detach;

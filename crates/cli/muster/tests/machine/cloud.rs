@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -117,18 +117,34 @@ pub(crate) fn cloud_and_site(address: Ipv4Addr, ssh: &Value) -> (FakeEc2, Site) 
 
 fn use_a_machine(address: Ipv4Addr) {
     let (cloud, site) = cloud_and_site(address, &json!({}));
-    let made = site.json(&["provision", "-t", "web", "--name", "web"]);
-    assert_eq!(made["provider"], "aws", "{made}");
-    assert_eq!(cloud.machines()[0].kind, "t3.micro");
-    let shown = site.json(&["show", "web"]);
-    assert_eq!(shown["address"], address.to_string(), "{shown}");
     // It runs, as the cloud says, and has not booted yet.
+    let provision = ["provision", "-t", "web", "--name", "web", "--key", "k"];
+    let impatient = [&provision[..], &["--timeout", "1s"]].concat();
+    let words = ["does not answer yet", "refused"];
+    site.run(&impatient).refused(6, &words);
+    let shown = site.json(&["show", "web"]);
+    assert_eq!(shown["state"], "running", "{shown}");
+    assert_eq!(shown["address"], address.to_string(), "{shown}");
+    assert_eq!(cloud.machines()[0].kind, "t3.micro");
     let words = [&*address.to_string(), "refused"];
     site.run(&["exec", "web", "--", "true"])
         .refused(125, &words);
 
+    // Whoever waits for it has it when it has booted.
+    let mut waiting = site.command(&[&provision[..], &["-o", "json"]].concat());
+    let waiting = waiting.stdout(Stdio::piped()).spawn();
     let told = told(&cloud);
     let server = boot(&site, &told, address, "");
+    let waited = waiting
+        .expect("it runs")
+        .wait_with_output()
+        .expect("it ends");
+    assert!(waited.status.success(), "{waited:?}");
+    let made: Value = serde_json::from_slice(&waited.stdout).expect("JSON");
+    assert_eq!(
+        (&made["provider"], &made["id"]),
+        (&json!("aws"), &shown["id"])
+    );
     let where_to = ["exec", "web", "--", "sh", "-c", "echo $SSH_CONNECTION"];
     let run = site.run(&where_to).ok();
     assert!(run.stdout.contains(&format!("{address} 22")), "{run:?}");

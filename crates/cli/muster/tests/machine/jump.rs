@@ -92,7 +92,9 @@ fn go_through_another(address: Ipv4Addr) {
         "hostKey": host_public.trim(), "key": keys.path().join("client"),
     });
     let (cloud, site) = cloud_and_site(address, &json!({ "jumps": [jump] }));
-    site.run(&["provision", "-t", "web", "--name", "web"]).ok();
+    site.run(&["provision", "-t", "web", "--name", "web", "--no-wait"])
+        .ok();
+    until("it runs", || site.state("web") == "running");
     let machine = boot(&site, &told(&cloud), address, &stand_ins(&site));
     // The machine listens, and the one in between does not.
     let words = [&*format!("{address}:{BASTION}"), "refused"];

@@ -50,6 +50,7 @@ fn a_killed_manager_goes_on_where_it_was() {
     ]);
     let id = run["id"].as_str().unwrap().to_owned();
     until("the command runs", || mark.exists());
+    assert!(is_at_work(&id));
     site.kill();
     site.start();
     until("it is over", || {
@@ -64,6 +65,7 @@ fn a_killed_manager_goes_on_where_it_was() {
         "{shown}"
     );
     assert_eq!(fs::read_to_string(&mark).unwrap(), "x\n");
+    until("nothing of the command goes on", || !is_at_work(&id));
     assert_eq!(
         site.json(&["list"]).as_array().unwrap().len(),
         1,
@@ -71,13 +73,29 @@ fn a_killed_manager_goes_on_where_it_was() {
     );
 }
 
+/// Whether a process was told that it is part of this run.
+fn is_at_work(run: &str) -> bool {
+    let told = format!("MUSTER_RUN={run}");
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut environs = processes.filter_map(|it| fs::read(it.path().join("environ")).ok());
+    environs.any(|environ| {
+        let mut variables = environ.split(|&byte| byte == 0);
+        variables.any(|it| it == told.as_bytes())
+    })
+}
+
 #[test]
 fn a_machine_that_is_said_to_be_busy_is_not_put_away() {
-    let site = Site::new();
+    let mut site = Site::new();
     let idle = ["--idle", "3s"];
     let busy = site.provision(&idle);
     let said = site.json(&["busy", &busy, "--for", "1h"]);
     assert!(said[0]["busyUntil"].is_string(), "{said}");
+    // It holds for the next manager, too.
+    site.kill();
+    site.start();
+    let shown = site.json(&["show", &busy]);
+    assert_eq!(shown["busyUntil"], said[0]["busyUntil"]);
     // One that was made later, and of which nobody says anything, is stopped first.
     let other = site.provision(&idle);
     until("it is stopped", || site.state(&other) == "stopped");

@@ -175,6 +175,9 @@ fn pools_keep_machines_ready_and_give_them_out() {
         "--max",
         "3",
     ];
+    let planned = site.json(&[&set[..], &["--dry-run"]].concat());
+    assert_eq!(planned[0]["provider"], "sim", "{planned}");
+    assert_eq!(site.json(&["pool", "list"]), json!([]));
     site.run(&set).ok();
     let claimed = site.json(&["pool", "claim", "builders", "--by", "anna", "--wait", "60s"]);
     assert_eq!(claimed["claimed"], "anna");
@@ -193,6 +196,22 @@ fn pools_keep_machines_ready_and_give_them_out() {
         .refused(4, &["builders"]);
     site.run(&["pool", "set", "x", "--min-idle", "2", "--max", "1"])
         .refused(2, &["most machines"]);
+}
+
+#[test]
+fn a_machine_of_a_pool_is_ready_when_it_has_answered() {
+    let mut site = Site::new();
+    let set = [
+        "pool", "set", "here", "-t", "small", "-p", "local", "--max", "1",
+    ];
+    site.run(&set).ok();
+    let ready = || site.json(&["pool", "list"])[0]["ready"] == 1;
+    until("it was tried", ready);
+    // A manager that starts anew has not tried it yet, and does.
+    site.kill();
+    site.start();
+    let claimed = site.json(&["pool", "claim", "here", "--wait", "60s"]);
+    assert_eq!(claimed["provider"], "local", "{claimed}");
 }
 
 #[test]

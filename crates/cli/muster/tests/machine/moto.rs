@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::ec2::{MOTO_IMAGE, Moto, REGION, python, skip};
-use crate::rig::Site;
+use crate::rig::{Site, until};
 
 #[test]
 fn a_machine_of_moto_is_made_shown_stopped_started_and_destroyed() {
@@ -27,12 +27,23 @@ fn a_machine_of_moto_is_made_shown_stopped_started_and_destroyed() {
     );
     site.write("moto.yaml", &template);
 
-    let made = site.json(&["provision", "-t", "web", "--name", "web", "--key", "k"]);
+    // Nobody answers there.
+    let order = [
+        "provision",
+        "-t",
+        "web",
+        "--name",
+        "web",
+        "--key",
+        "k",
+        "--no-wait",
+    ];
+    let made = site.json(&order);
     assert_eq!(made["provider"], "aws", "{made}");
-    assert_eq!(made["state"], "running", "{made}");
-    let again = site.json(&["provision", "-t", "web", "--name", "web", "--key", "k"]);
+    until("it runs", || site.state("web") == "running");
+    let again = site.json(&order);
     assert_eq!(again["id"], made["id"]);
-    let resource = made["resource"].as_str().expect("a name");
+    let resource = again["resource"].as_str().expect("a name");
     let (instance, region) = resource.split_once('@').expect("a place");
     assert_eq!(region, REGION);
     let state = || {

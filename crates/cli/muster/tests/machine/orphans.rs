@@ -6,17 +6,25 @@ use muster_aws::testing::{ACCESS_KEY, FakeEc2, FakeSettings, IMAGE, SECRET_KEY};
 use muster_lab::docker::Docker;
 use serde_json::{Value, json};
 
-use crate::rig::Site;
+use crate::rig::{Site, until};
 
 fn resources(found: &Value) -> Vec<Value> {
     let found = found.as_array().expect("orphans").iter();
     found.map(|it| it["resource"].clone()).collect()
 }
 
+/// A machine that runs, whether or not anybody can get into it.
+fn running(site: &Site, words: &[&str]) -> Value {
+    let made = site.json(words);
+    let id = made["id"].as_str().expect("a name");
+    until("it runs", || site.state(id) == "running");
+    site.json(&["show", id])
+}
+
 /// One machine is made and forgotten, and found; `seen` is what the provider's own tools show of all there are.
 fn collect(site: &mut Site, words: &[&str], seen: impl Fn() -> BTreeSet<String>) {
     let before = seen();
-    let made = site.json(words);
+    let made = running(site, words);
     let all = seen();
     assert_eq!(all.len(), before.len() + 1);
     assert_eq!(site.json(&["gc"]), json!([]), "it is known");
@@ -46,9 +54,9 @@ fn orphans_among_containers_are_collected_and_those_of_others_left_alone() {
     other.run(&words).ok();
     let theirs = ["run", "--detach", "--init", "box", "sleep", "infinity"];
     engine.cli(&theirs).unwrap();
-    let running = || engine.containers(Some("status=running")).unwrap();
-    assert_eq!(running().len(), 2);
-    collect(&mut site, &words, running);
+    let seen = || engine.containers(Some("status=running")).unwrap();
+    assert_eq!(seen().len(), 2);
+    collect(&mut site, &words, seen);
     assert_eq!(other.json(&["gc"]), json!([]), "it knows its own");
 }
 
@@ -72,15 +80,15 @@ fn orphans_among_machines_of_a_cloud_are_collected_and_those_of_others_left_alon
     for site in [&site, &other] {
         site.write("cloud.yaml", &template.replace("IMAGE", IMAGE));
     }
-    let words = ["provision", "-t", "web", "-p", "aws"];
-    other.run(&words).ok();
+    let words = ["provision", "-t", "web", "-p", "aws", "--no-wait"];
+    running(&other, &words);
     cloud.add_foreign(&[("Name", "somebody's")]);
-    let running = || {
+    let seen = || {
         let machines = cloud.machines().into_iter();
         let alive = machines.filter(|it| !it.state.is_ending());
         alive.map(|it| it.id).collect()
     };
-    assert_eq!(BTreeSet::len(&running()), 2);
-    collect(&mut site, &words, running);
+    assert_eq!(BTreeSet::len(&seen()), 2);
+    collect(&mut site, &words, seen);
     assert_eq!(other.json(&["gc"]), json!([]), "it knows its own");
 }

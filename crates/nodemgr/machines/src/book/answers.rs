@@ -4,6 +4,7 @@ use muster_lifecycle::{Ended, Moment, Reason, State, Verb};
 use muster_provider::{Described, FailureClass, MachineId, Owned, ResourceId};
 
 use super::{Book, Doing};
+use crate::activity::Contact;
 use crate::event::Happened;
 use crate::record::{Made, Phase};
 
@@ -245,6 +246,8 @@ impl Book {
         if let Some(Ended::Reached(verb)) = life.acknowledge(verb) {
             self.set_life(id, life);
             self.free(id);
+            // It boots, and answers when it has.
+            self.set_contact(id, Contact::Untried);
             self.tell(id, Happened::Done { verb }, now);
         }
     }

@@ -25,7 +25,10 @@ impl Book {
             return Err(AskError::Ending(id.clone()));
         }
         let was = record.unit.clone();
-        self.change(id, |record| record.unit.clone_from(&unit));
+        self.change(id, |record| {
+            record.unit.clone_from(&unit);
+            record.untouched = false;
+        });
         if let Some(entry) = self.entries.get(id) {
             // What the Unit did with it was work until now.
             entry.load.touch(now);

@@ -1,12 +1,14 @@
 //! Pools that stay warm.
 
+use std::sync::Arc;
+
 use muster_lifecycle::pool::{Member, PoolSize, plan};
 use muster_lifecycle::{Moment, Reason, State, Verb};
 use muster_provider::MachineId;
 use muster_telemetry::ErrorChain;
 use serde::{Deserialize, Serialize};
 
-use super::Book;
+use super::{Book, is_ready};
 use crate::error::{AskError, ClaimError};
 use crate::event::Happened;
 use crate::record::{MachineOrder, Record};
@@ -18,6 +20,9 @@ pub struct Pool {
     pub size: PoolSize,
     /// What its machines are like. Its key must not be set: every machine is one of its own.
     pub order: MachineOrder,
+    /// What they are like where that cannot be had, the best first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<MachineOrder>,
     /// Whether the configuration asks for it: then it goes when the configuration does not any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub configured: bool,
@@ -33,8 +38,12 @@ pub(crate) enum PoolChange {
 #[derive(Debug)]
 pub(super) struct PoolState {
     pool: Pool,
-    /// Machines could not be made: not before then again.
+    /// Machines could not be made: not before then again. The best is tried first then.
     retry_at: Option<Moment>,
+    /// Which of the orders is next, from 0, the best.
+    next: usize,
+    /// The best is tried again from then on.
+    best_at: Option<Moment>,
     failures: u32,
 }
 
@@ -43,7 +52,34 @@ impl PoolState {
         Self {
             pool,
             retry_at: None,
+            next: 0,
+            best_at: None,
             failures: 0,
+        }
+    }
+
+    fn order(&self) -> &MachineOrder {
+        let other = self.next.checked_sub(1);
+        let other = other.and_then(|at| self.pool.others.get(at));
+        other.unwrap_or(&self.pool.order)
+    }
+
+    /// What was ordered cannot be had now: the next best is. After the last of them, nothing for a while.
+    fn pass_over(&mut self, best_at: Moment, retry_at: impl FnOnce(u32) -> Moment) {
+        if self.next < self.pool.others.len() {
+            self.next += 1;
+            self.best_at = self.best_at.or(Some(best_at));
+            return;
+        }
+        (self.next, self.best_at) = (0, None);
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(retry_at(self.failures));
+    }
+
+    /// What could not be had may be there again.
+    fn begin_with_best(&mut self, now: Moment) {
+        if self.best_at.is_some_and(|at| at <= now) {
+            (self.next, self.best_at) = (0, None);
         }
     }
 
@@ -55,7 +91,9 @@ impl PoolState {
 impl Book {
     /// Makes or changes a pool.
     pub(crate) fn set_pool(&mut self, name: String, mut pool: Pool) {
-        pool.order.key = None;
+        for order in pool.others.iter_mut().chain([&mut pool.order]) {
+            order.key = None;
+        }
         let change = PoolChange::Set(name.clone(), Box::new(pool.clone()));
         self.turn.pools.push(change);
         self.pools.insert(name.clone(), PoolState::new(pool));
@@ -84,7 +122,7 @@ impl Book {
         members.map(|record| record.id.clone()).collect()
     }
 
-    /// Takes a machine that runs and has no work out of a pool.
+    /// Takes a machine that answers and has no work out of a pool.
     pub(crate) fn claim(
         &mut self,
         pool: &str,
@@ -94,18 +132,16 @@ impl Book {
         if !self.pools.contains_key(pool) {
             return Err(ClaimError::Unknown(pool.to_owned()));
         }
-        let ready = |record: &Record| {
-            record.claimed.is_none()
-                && record.unit.is_none()
-                && record.state() == State::Running
-                && record.made().is_some_and(|made| made.life.task().is_none())
-        };
+        let free = |record: &Record| record.claimed.is_none() && record.unit.is_none();
         let found = self.members(pool).into_iter().find(|id| {
-            let entry = &self.entries[id];
-            ready(&entry.record) && entry.reachable && !entry.load.work().is_busy(now)
+            let (record, load) = (&self.entries[id].record, &self.entries[id].load);
+            free(record) && is_ready(record, load) && !load.work().is_busy(now)
         });
         let id = found.ok_or_else(|| ClaimError::NoneReady(pool.to_owned()))?;
-        self.change(&id, |record| record.claimed = Some(by.to_owned()));
+        self.change(&id, |record| {
+            record.claimed = Some(by.to_owned());
+            record.untouched = false;
+        });
         let by = by.to_owned();
         self.tell(&id, Happened::Claimed { by }, now);
         if let Some(entry) = self.entries.get_mut(&id) {
@@ -133,16 +169,19 @@ impl Book {
         Ok(())
     }
 
-    /// A machine of a pool could not be made: the next one is not ordered at once.
+    /// A machine of a pool could not be made: the next one is made elsewhere, or not at once.
     pub(super) fn pool_failed(&mut self, id: &MachineId, now: Moment) {
-        let Some(name) = self.record(id).and_then(|record| record.pool.clone()) else {
+        let Some(record) = self.record(id).map(Arc::clone) else {
             return;
         };
-        if let Some(state) = self.pools.get_mut(&name)
-            && state.retry_at.is_none()
-        {
-            state.failures = state.failures.saturating_add(1);
-            state.retry_at = Some(now.after(self.settings.wait_after(state.failures)));
+        let Some(state) = record.pool.as_ref().and_then(|it| self.pools.get_mut(it)) else {
+            return;
+        };
+        // Several that were ordered together fail together, and say the same.
+        if state.retry_at.is_none() && *state.order() == record.order {
+            let settings = &self.settings;
+            let best_at = now.after(settings.retry_longest);
+            state.pass_over(best_at, |failures| now.after(settings.wait_after(failures)));
         }
     }
 
@@ -184,8 +223,7 @@ impl Book {
         let Some(state) = self.pools.get(name) else {
             return;
         };
-        let (size, order) = (state.pool.size, state.pool.order.clone());
-        let may_make = state.retry_at.is_none();
+        let size = state.pool.size;
         let ids = self.members(name);
         let members: Vec<Member<usize>> = ids
             .iter()
@@ -200,16 +238,29 @@ impl Book {
             // A member that can be started was planned; one that changed meanwhile is planned anew then.
             let _ = self.ask(&ids[index], Verb::Start, Reason::Pool, now);
         }
-        if may_make {
-            for _ in 0..plan.make {
-                if let Err(error) = self.order(order.clone(), Some(name.to_owned()), now) {
-                    tracing::warn!(pool = name, error = %ErrorChain(&error), "a pool stays smaller than it should be");
-                    let wait = self.settings.wait_after(u32::MAX);
-                    if let Some(state) = self.pools.get_mut(name) {
-                        state.retry_at = Some(now.after(wait));
-                    }
-                    break;
-                }
+        self.make(name, plan.make, now);
+    }
+
+    /// Orders so many for a pool: the best that can be had.
+    fn make(&mut self, name: &str, count: u32, now: Moment) {
+        let mut left = count;
+        while left > 0 {
+            let Some(state) = self.pools.get_mut(name) else {
+                return;
+            };
+            if state.retry_at.is_some() {
+                return;
+            }
+            state.begin_with_best(now);
+            let order = state.order().clone();
+            let Err(error) = self.order(order, Some(name.to_owned()), now) else {
+                left -= 1;
+                continue;
+            };
+            tracing::warn!(pool = name, error = %ErrorChain(&error), "a pool cannot make a machine there");
+            let wait = now.after(self.settings.wait_after(u32::MAX));
+            if let Some(state) = self.pools.get_mut(name) {
+                state.pass_over(wait, |_| wait);
             }
         }
     }
@@ -224,7 +275,7 @@ impl Book {
             taken: entry.record.claimed.is_some()
                 || entry.record.unit.is_some()
                 || entry.load.work().is_busy(now),
-            reachable: entry.reachable,
+            reachable: !entry.is_silent(),
             rests: entry.rest.lasts(now),
             supported: self.verbs(&entry.record),
         }

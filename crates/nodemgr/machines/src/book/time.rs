@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use muster_lifecycle::timers::{Due, Facts, due, stays};
-use muster_lifecycle::{Moment, Patience, Reason, Verb, VerbSet};
+use muster_lifecycle::{Moment, Patience, Reason, State, Verb, VerbSet};
 use muster_provider::MachineId;
 
 use super::{Book, Doing};
+use crate::activity::Contact;
 use crate::event::Happened;
 use crate::record::{Phase, Record};
 
@@ -96,12 +97,16 @@ impl Book {
             since: made.life.since(),
             made: made.at,
             work: entry.load.work(),
-            reachable: entry.reachable,
+            reachable: !entry.is_silent(),
             kept_warm: entry.kept_warm,
             is_node: record.unit.is_some(),
             supported: refused.fold(verbs, |set, verb| set.without(verb)),
         };
         let rests_until = entry.rest.until.filter(|&until| until > now);
+        let given_up = self.end_of_silence(id).filter(|_| !facts.work.is_busy(now));
+        if given_up.is_some_and(|at| at <= now) {
+            return self.ask_by_time(id, Verb::Terminate, Reason::Silent, now);
+        }
         let timers = &record.order.timers;
         self.say_whether_it_stays(id, stays(timers, &facts, now), now);
         let next = match due(timers, &facts, now) {
@@ -117,7 +122,20 @@ impl Book {
             Due::Now(verb, _) if rests_until.is_some() && verb != Verb::Terminate => None,
             Due::Now(verb, reason) => return self.ask_by_time(id, verb, reason, now),
         };
-        next.into_iter().chain(rests_until).min()
+        next.into_iter().chain(rests_until).chain(given_up).min()
+    }
+
+    /// When a machine of a pool is given up that does not answer. Whatever somebody may have used is not: to be out of reach is not
+    /// to be dead.
+    fn end_of_silence(&self, id: &MachineId) -> Option<Moment> {
+        let entry = self.entries.get(id)?;
+        let record = &entry.record;
+        let unused = record.untouched && record.claimed.is_none() && record.unit.is_none();
+        let Contact::Silent(since) = entry.load.contact() else {
+            return None;
+        };
+        let spare = record.pool.is_some() && record.state() == State::Running;
+        (spare && unused && !entry.load.has_worked()).then(|| since.after(self.settings.silence))
     }
 
     /// Its owner is told once, and reads it as long as it is so.

@@ -66,6 +66,7 @@ async fn a_node_of_a_pool_is_given_to_nobody_and_another_takes_its_place() {
     let pool = Pool {
         size,
         order: order(),
+        others: Vec::new(),
         configured: false,
     };
     manager.machines.set_pool("ci", pool).await.unwrap();

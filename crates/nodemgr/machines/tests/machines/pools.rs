@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use muster_lifecycle::pool::PoolSize;
 use muster_lifecycle::timers::Timers;
-use muster_lifecycle::{Halt, State, Verb};
-use muster_machines::{ClaimError, MachineOrder, Pool, Snapshot, WorkKind};
+use muster_lifecycle::{Halt, Reason, State, Verb};
+use muster_machines::{ClaimError, Contact, MachineOrder, Pool, Snapshot, WorkKind};
 use muster_provider::sim::{SimCapacity, SimSettings};
+use muster_provider::{Capability, Means, Purchase, Transport};
 
 use crate::rig::{World, eventually, order};
 
@@ -22,6 +23,7 @@ fn pool(min_idle: u32, max: Option<u32>) -> Pool {
             },
             ..order()
         },
+        others: Vec::new(),
         configured: false,
     }
 }
@@ -151,6 +153,53 @@ async fn a_pool_that_finds_no_capacity_does_not_hammer_its_provider() {
 }
 
 #[tokio::test]
+async fn a_pool_that_finds_no_capacity_is_filled_elsewhere_and_goes_back_to_what_is_best() {
+    let world = World::new(SimSettings {
+        capacity: SimCapacity {
+            on_demand: Some(1),
+            ..SimCapacity::default()
+        },
+        ..SimSettings::default()
+    });
+    let settings = muster_machines::Settings {
+        retry: HOUR,
+        retry_longest: HOUR,
+        ..crate::rig::quick()
+    };
+    let manager = world.start_with(settings).await;
+    let mut first = pool(2, None);
+    first.order.timers = Timers::default();
+    let spot = MachineOrder {
+        purchase: Purchase::Spot {
+            types: Vec::new(),
+            fallback: false,
+        },
+        ..first.order.clone()
+    };
+    let both = Pool {
+        others: vec![spot],
+        ..first
+    };
+    manager.machines.set_pool("ci", both).await.unwrap();
+    manager.wait_for(|all| running(all) == 2).await;
+    let spots = |all: &Snapshot| {
+        let made = all.values().filter_map(|it| it.record().made().cloned());
+        made.filter(|made| made.spot && made.life.state() == State::Running)
+            .count()
+    };
+    assert_eq!(spots(&manager.machines.all()), 1);
+    // There is capacity again, and after a while that is seen.
+    world.cloud.set(SimSettings::default());
+    manager.machines.claim("ci", "job").await.unwrap();
+    manager.wait_for(|all| running(all) == 3).await;
+    assert_eq!(spots(&manager.machines.all()), 2);
+    world.clock.advance(2 * HOUR);
+    manager.machines.claim("ci", "job").await.unwrap();
+    manager.wait_for(|all| running(all) == 4).await;
+    assert_eq!(spots(&manager.machines.all()), 2);
+}
+
+#[tokio::test]
 async fn a_machine_at_work_is_not_given_away() {
     let world = World::new(SimSettings::default());
     let manager = world.start().await;
@@ -165,6 +214,89 @@ async fn a_machine_at_work_is_not_given_away() {
     assert!(manager.machines.claim("ci", "job").await.is_err());
     drop(work);
     assert_eq!(manager.machines.claim("ci", "job").await.unwrap(), id);
+}
+
+/// A cloud whose machines one can get into.
+fn entered() -> SimSettings {
+    let exec = Capability::new(Transport::Ssh, Means::Exec);
+    SimSettings {
+        access: [exec].into_iter().collect(),
+        ..SimSettings::default()
+    }
+}
+
+#[tokio::test]
+async fn a_member_is_given_away_once_it_has_answered() {
+    let world = World::new(entered());
+    let manager = world.start().await;
+    let machines = &manager.machines;
+    machines.set_pool("ci", pool(1, Some(1))).await.unwrap();
+    manager.wait_for(|all| running(all) == 1).await;
+    let id = machines.all().keys().next().unwrap().clone();
+    assert!(!machines.get(&id).unwrap().is_ready());
+    let none = Err(ClaimError::NoneReady("ci".to_owned()));
+    assert_eq!(machines.claim("ci", "job").await, none);
+    machines.set_reachable(&id, true).await;
+    // Whoever waits for one sees that it is ready.
+    manager.wait_for(|all| all[&id].is_ready()).await;
+    assert_eq!(machines.claim("ci", "job").await, Ok(id.clone()));
+    machines.release(&id).await.unwrap();
+    // What runs anew has not answered yet.
+    for verb in [Verb::Reboot, Verb::Stop] {
+        machines.set_reachable(&id, true).await;
+        manager.wait_for(|all| all[&id].is_ready()).await;
+        machines.ask(&id, verb).await.unwrap();
+        manager
+            .wait_for(|all| {
+                let record = all[&id].record();
+                let made = record.made().unwrap();
+                record.state() == State::Running && made.life.task().is_none()
+            })
+            .await;
+        let contact = machines.get(&id).unwrap().contact();
+        assert_eq!(contact, Contact::Untried, "{verb}");
+    }
+}
+
+#[tokio::test]
+async fn a_member_that_does_not_answer_is_replaced_and_goes_unless_somebody_has_used_it() {
+    let world = World::new(entered());
+    let settings = muster_machines::Settings {
+        silence: 10 * HOUR,
+        ..crate::rig::quick()
+    };
+    let manager = world.start_with(settings.clone()).await;
+    let machines = &manager.machines;
+    machines.set_pool("ci", pool(1, None)).await.unwrap();
+    manager.wait_for(|all| running(all) == 1).await;
+    let used = machines.all().keys().next().unwrap().clone();
+    drop(machines.begin_work(&used, WorkKind::Session).unwrap());
+    manager.wait_for(|all| !all[&used].record().untouched).await;
+    machines.set_reachable(&used, false).await;
+    manager.wait_for(|all| running(all) == 2).await;
+    let all = machines.all();
+    let unused = all.keys().find(|id| **id != used).unwrap().clone();
+    drop(all);
+    machines.set_reachable(&unused, false).await;
+    let _ = machines.find_orphans().await.unwrap();
+    // No more than that are made in the place of those that do not answer.
+    assert_eq!(world.cloud.machines().len(), 2);
+    world.clock.advance(9 * HOUR);
+    let _ = machines.find_orphans().await.unwrap();
+    assert_eq!(running(&machines.all()), 2);
+    world.clock.advance(2 * HOUR);
+    let gone = manager.wait(&unused, State::Terminated).await;
+    assert_eq!(gone.end(), Some(Reason::Silent));
+    // Its place is free for another, and what somebody may need stays.
+    manager.wait_for(|all| running(all) == 2).await;
+    assert_eq!(manager.state(&used), State::Running);
+
+    // A manager that starts anew has tried none of them, and knows who was used.
+    manager.die().await;
+    let manager = world.start_with(settings).await;
+    let used_one = manager.machines.get(&used).unwrap();
+    assert_eq!(used_one.contact(), Contact::Untried);
+    assert!(!used_one.record().untouched);
 }
 
 #[tokio::test]

@@ -65,6 +65,7 @@ async fn a_pool_does_not_pass_a_quota_and_grows_when_there_is_room() {
             max: None,
         },
         order: order(),
+        others: Vec::new(),
         configured: false,
     };
     manager.machines.set_pool("ci", pool).await.unwrap();

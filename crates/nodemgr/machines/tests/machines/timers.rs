@@ -74,13 +74,41 @@ async fn a_busy_machine_is_not_put_away_until_its_work_has_ended() {
         assert_eq!(gone.end(), Some(Reason::Lifetime));
     }
     let id = manager.made(order).await;
-    manager.machines.heartbeat(&id, 200 * HOUR).unwrap();
+    let kept = manager.machines.heartbeat(&id, 200 * HOUR).await;
+    kept.unwrap();
     world.clock.advance(100 * HOUR);
     look(&manager).await;
     assert_eq!(manager.state(&id), State::Running);
     world.clock.advance(101 * HOUR);
     look(&manager).await;
     manager.wait(&id, State::Terminated).await;
+}
+
+#[tokio::test]
+async fn what_is_said_to_be_busy_is_busy_for_the_next_manager_too() {
+    let world = World::new(SimSettings::default());
+    let manager = world.start().await;
+    let id = manager.made(timed(idle())).await;
+    let kept = manager.machines.heartbeat(&id, 200 * HOUR).await;
+    kept.unwrap();
+    // What was said before is not shortened.
+    manager.machines.heartbeat(&id, HOUR).await.unwrap();
+    manager.die().await;
+    let manager = world.start().await;
+    world.clock.advance(199 * HOUR);
+    look(&manager).await;
+    assert_eq!(manager.state(&id), State::Running);
+    let until = manager.machines.get(&id).unwrap().work().heartbeat_until;
+    assert_eq!(
+        until,
+        manager.machines.get(&id).unwrap().record().busy_until
+    );
+    world.clock.advance(2 * HOUR);
+    look(&manager).await;
+    manager.wait(&id, State::Stopped(Halt::Off)).await;
+    let nobody = muster_provider::MachineId::random();
+    let unknown = manager.machines.heartbeat(&nobody, HOUR).await;
+    assert_eq!(unknown, Err(AskError::Unknown(nobody)));
 }
 
 #[tokio::test]

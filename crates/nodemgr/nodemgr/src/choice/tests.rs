@@ -85,6 +85,8 @@ pub(crate) fn record(provider: ProviderId, spec: MachineSpec, state: State) -> R
         pool: None,
         claimed: None,
         unit: None,
+        busy_until: None,
+        untouched: true,
         phase: Phase::Made(Made {
             resource: ResourceId::new("r").unwrap(),
             at: Moment::from_millis(0),
@@ -103,6 +105,7 @@ fn free(record: &Record) -> Existing<'_> {
     Existing {
         record,
         busy: false,
+        silent: false,
     }
 }
 
@@ -149,10 +152,19 @@ fn a_stopped_machine_goes_before_a_new_one_and_work_before_both() {
     let at_work = Existing {
         record: &machine,
         busy: true,
+        silent: false,
     };
     let choice = decide(&wish("small"), &catalog, &offers, [at_work], NOW).unwrap();
     assert_eq!(chosen_provider(&choice), Some(ProviderId::Docker));
     assert_eq!(choice.ruled[0].why, "it has work");
+
+    let silent = Existing {
+        silent: true,
+        ..free(&machine)
+    };
+    let choice = decide(&wish("small"), &catalog, &offers, [silent], NOW).unwrap();
+    assert_eq!(chosen_provider(&choice), Some(ProviderId::Docker));
+    assert_eq!(choice.ruled[0].why, "it does not answer");
 
     let mut other = spec;
     other.user = Some("somebody".to_owned());
@@ -278,7 +290,7 @@ proptest! {
             record.pool = pooled.then(|| "pool".to_owned());
             (record, busy)
         }).collect();
-        let there = records.iter().map(|(record, busy)| Existing { record, busy: *busy });
+        let there = records.iter().map(|(record, busy)| Existing { record, busy: *busy, silent: false });
         let wish = Wish { reuse, policy: Policy::by(&[Criterion::Reuse]), ..wish("small") };
         let choice = decide(&wish, &catalog, &offers, there, NOW).unwrap();
         let told = choice.explain();

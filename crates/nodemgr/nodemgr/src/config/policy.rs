@@ -10,7 +10,9 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RawPolicy {
-    /// What counts first: reuse, cost, speed, locality, spread. The others follow in this order.
+    /// What counts first: reuse, cost, speed, locality, spread. The others follow in this order. With reuse among them, whoever orders
+    /// one without a name, labels or a key is given one of the template that is free, stopped or hibernated; runs and pools make
+    /// their own all the same.
     pub prefer: Vec<String>,
     /// What to think of spot machines: never, prefer, only or either.
     pub spot: Option<String>,

@@ -98,6 +98,21 @@ fn what_the_policy_goes_by_can_be_said_of_every_provider() {
 }
 
 #[test]
+fn patience_and_whether_machines_are_taken_again_can_be_said() {
+    let usual = load("policy: { prefer: [cost] }").unwrap();
+    assert!(!usual.reuse);
+    assert_eq!(usual.registry, Settings::default());
+    let config = load(
+        "policy: { prefer: [reuse, cost] }\nregistry: { restLongest: 2h, silence: 3m, sweep: 5s }\n",
+    );
+    let config = config.unwrap();
+    assert!(config.reuse);
+    let registry = config.registry;
+    let seconds = [registry.rest_longest, registry.silence, registry.sweep].map(|it| it.as_secs());
+    assert_eq!(seconds, [7200, 180, 5]);
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_place() {
     for (text, parts) in [
         (

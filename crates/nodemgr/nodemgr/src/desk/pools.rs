@@ -12,6 +12,9 @@ use super::provision::{ProvisionFailed, nothing_fits};
 use crate::choice::{Choice, Take, Wish};
 use crate::config::PoolConfig;
 
+/// So many ways to make a machine are kept with a pool.
+const CANDIDATES: usize = 16;
+
 /// A pool that is wanted.
 #[derive(Debug)]
 pub(crate) struct PoolWish {
@@ -61,7 +64,8 @@ impl Desk {
         }
     }
 
-    /// Makes or changes a pool. Who makes its machines, and what they are like, is decided now.
+    /// Makes or changes a pool. Who makes its machines, what they are like, and who else does where that fails,
+    /// is decided now.
     pub(crate) async fn set_pool(
         &self,
         name: &str,
@@ -69,18 +73,17 @@ impl Desk {
     ) -> Result<Pool, ProvisionFailed> {
         let failed = ProvisionFailed::Choice;
         let choice = self.choose(&wanted.wish).await.map_err(failed)?;
-        let order = match new_of(&choice, wanted) {
-            Some(order) => order,
+        let mut orders = new_of(&choice, wanted);
+        if orders.is_empty() {
             // The machines that the pool has may be what uses the quota up. The registry keeps it at every order.
-            None => {
-                let beyond = self.choose_beyond_quotas(&wanted.wish).await;
-                let order = new_of(&beyond.map_err(failed)?, wanted);
-                order.ok_or_else(|| nothing_fits(&choice))?
-            }
-        };
+            let beyond = self.choose_beyond_quotas(&wanted.wish).await;
+            orders = new_of(&beyond.map_err(failed)?, wanted);
+        }
+        let mut orders = orders.into_iter();
         let pool = Pool {
             size: wanted.size,
-            order,
+            order: orders.next().ok_or_else(|| nothing_fits(&choice))?,
+            others: orders.collect(),
             configured: wanted.configured,
         };
         let set = self.machines().set_pool(name, pool.clone()).await;
@@ -89,11 +92,12 @@ impl Desk {
     }
 }
 
-/// The best machine that would be made.
-fn new_of(choice: &Choice, wanted: &PoolWish) -> Option<MachineOrder> {
-    let mut takes = choice.takes(&wanted.labels, wanted.timers);
-    takes.find_map(|take| match take {
+/// The machines that would be made, the best first.
+fn new_of(choice: &Choice, wanted: &PoolWish) -> Vec<MachineOrder> {
+    let takes = choice.takes(&wanted.labels, wanted.timers);
+    let new = takes.filter_map(|take| match take {
         Take::New(order) => Some(*order),
         Take::Existing(_) => None,
-    })
+    });
+    new.take(CANDIDATES).collect()
 }

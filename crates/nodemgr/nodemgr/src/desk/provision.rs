@@ -128,7 +128,7 @@ impl Desk {
     async fn take(&self, id: &MachineId, wait: bool) -> Result<(), ProvisionFailed> {
         let failed = |error| ProvisionFailed::Existing(id.clone(), error);
         let machines = self.machines();
-        machines.heartbeat(id, BEGIN_WITHIN).map_err(failed)?;
+        machines.reserve(id, BEGIN_WITHIN).map_err(failed)?;
         let state = machines.get(id).map(|it| it.record().state());
         let verb = match state {
             Some(State::Stopped(Halt::Hibernated)) => Some(Verb::Resume),
@@ -151,7 +151,7 @@ impl Desk {
                     why,
                 });
             }
-            machines.heartbeat(id, BEGIN_WITHIN).map_err(failed)?;
+            machines.reserve(id, BEGIN_WITHIN).map_err(failed)?;
         }
         Ok(())
     }

@@ -128,6 +128,7 @@ async fn rig(quota: Quota) -> Rig {
         },
         policy: Policy::default(),
         insecure: false,
+        reuse: false,
         timers: Timers::default(),
         keys: Arc::new(ManagerKeys::from_secret(&[3; 32])),
         ways: SshWays::default(),

@@ -23,7 +23,12 @@ impl Services {
         let wish = request.wish.unwrap_or_default();
         let timers = wire::read_timers(request.timers.as_ref(), &parts.timers);
         let timers = timers.map_err(error::invalid)?;
-        let wish = wish::read(&wish, &parts.policy, parts.insecure).map_err(error::invalid)?;
+        // One that was free has another name already, and another key.
+        let usual = match request.labels.is_empty() && request.key.is_empty() {
+            true => parts.usual(),
+            false => parts.usual_anew(),
+        };
+        let wish = wish::read(&wish, usual).map_err(error::invalid)?;
         let order = Ordered {
             wish: wish.living_for(timers.lifetime),
             labels: request.labels,
@@ -89,7 +94,7 @@ impl Services {
         Ok(self.desk.show(&now))
     }
 
-    pub(super) fn keep_machine_busy(
+    pub(super) async fn keep_machine_busy(
         &self,
         request: &v1::KeepBusyRequest,
     ) -> Result<v1::Machine, Status> {
@@ -100,7 +105,11 @@ impl Services {
             let said = "a machine is kept busy for more than 0 s and at most 30 days at a time";
             return Err(Status::invalid_argument(said));
         }
-        let kept = self.desk.machines().heartbeat(&machine.record().id, time);
+        let kept = self
+            .desk
+            .machines()
+            .heartbeat(&machine.record().id, time)
+            .await;
         kept.map_err(error::ask)?;
         Ok(self.desk.show(&machine))
     }

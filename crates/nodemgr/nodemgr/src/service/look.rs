@@ -83,7 +83,11 @@ impl Services {
     ) -> Result<v1::PlanResponse, Status> {
         let parts = self.desk.parts();
         let wish = request.wish.unwrap_or_default();
-        let wish = wish::read(&wish, &parts.policy, parts.insecure).map_err(error::invalid)?;
+        let usual = match request.anew {
+            true => parts.usual_anew(),
+            false => parts.usual(),
+        };
+        let wish = wish::read(&wish, usual).map_err(error::invalid)?;
         let wish = wish.living_for(parts.timers.lifetime);
         let choice = self.desk.choose(&wish).await.map_err(error::choice)?;
         let told = choice.explain().into_iter();

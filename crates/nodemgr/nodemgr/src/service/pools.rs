@@ -5,7 +5,7 @@ use std::time::Duration;
 use muster_lifecycle::State;
 use muster_lifecycle::pool::PoolSize;
 use muster_machine_api::{time, v1};
-use muster_machines::{ClaimError, Machine, Pool};
+use muster_machines::{ClaimError, Contact, Machine, Pool};
 use tokio::time::Instant;
 use tonic::Status;
 
@@ -34,6 +34,7 @@ impl Services {
             let number = own.iter().filter(|machine| wanted(machine)).count();
             u32::try_from(number).unwrap_or(u32::MAX)
         };
+        let is_silent = |it: &Machine| matches!(it.contact(), Contact::Silent(_));
         let claimed = |it: &Machine| it.record().claimed.is_some();
         let is = |it: &Machine, state: State| it.record().state() == state && !claimed(it);
         v1::Pool {
@@ -42,9 +43,12 @@ impl Services {
             provider: pool.order.provider.to_string(),
             min_idle: pool.size.min_idle,
             max: pool.size.max,
-            ready: count(&|it| is(it, State::Running)),
+            ready: count(&|it| it.is_ready() && !claimed(it)),
             claimed: count(&claimed),
-            coming: count(&|it| is(it, State::Pending)),
+            coming: count(&|it| {
+                is(it, State::Pending) || is(it, State::Running) && !it.is_ready() && !is_silent(it)
+            }),
+            silent: count(&|it| is(it, State::Running) && is_silent(it)),
             stopped: count(&|it| matches!(it.record().state(), State::Stopped(_)) && !claimed(it)),
         }
     }
@@ -63,7 +67,7 @@ impl Services {
         let parts = self.desk.parts();
         let asked = request.wish.unwrap_or_default();
         let wish = PoolWish {
-            wish: wish::read(&asked, &parts.policy, parts.insecure).map_err(error::invalid)?,
+            wish: wish::read(&asked, parts.usual_anew()).map_err(error::invalid)?,
             labels: request.labels,
             timers: wire::read_timers(request.timers.as_ref(), &parts.timers)
                 .map_err(error::invalid)?,

@@ -73,8 +73,23 @@ fn taint((key, value): (&String, &String)) -> Taint {
     }
 }
 
+/// What is configured for wishes that do not say otherwise.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usual<'a> {
+    pub(crate) policy: &'a Policy,
+    /// Whether a machine that is free will do.
+    pub(crate) reuse: bool,
+    /// Whether one will do that is no barrier.
+    pub(crate) insecure: bool,
+}
+
 /// A wish over what is configured.
-pub(crate) fn read(wish: &v1::Wish, usual: &Policy, insecure: bool) -> Result<Wish, BadWish> {
+pub(crate) fn read(wish: &v1::Wish, usual: Usual<'_>) -> Result<Wish, BadWish> {
+    // Whoever says what counts first says also whether reusing does.
+    let reuse = match wish.prefer.as_slice() {
+        [] => usual.reuse,
+        first => first.iter().any(|it| it == REUSE),
+    };
     let access = wish.access.iter().map(|text| text.parse());
     let access: Capabilities = access.collect::<Result<_, _>>().map_err(BadWish::Access)?;
     let runs_for = wish.runs_for.as_ref().map(time::length).transpose();
@@ -85,10 +100,9 @@ pub(crate) fn read(wish: &v1::Wish, usual: &Policy, insecure: bool) -> Result<Wi
         },
         provider: provider(&wish.provider)?,
         given: fields(&wish.given).map_err(BadWish::Field)?,
-        policy: read_policy(wish, usual)?,
-        // Whoever says that reusing counts wants to.
-        reuse: wish.reuse || wish.prefer.iter().any(|it| it == REUSE),
-        insecure,
+        policy: read_policy(wish, usual.policy)?,
+        reuse: wish.reuse || reuse,
+        insecure: usual.insecure,
         access,
         runs_for: runs_for.map_err(BadWish::RunsFor)?,
         max_price: wish.max_price,
@@ -101,34 +115,52 @@ pub(crate) fn read(wish: &v1::Wish, usual: &Policy, insecure: bool) -> Result<Wi
 mod tests {
     use super::*;
 
+    fn usual(policy: &Policy, reuse: bool) -> Usual<'_> {
+        Usual {
+            policy,
+            reuse,
+            insecure: false,
+        }
+    }
+
     #[test]
     fn a_wish_lies_over_what_is_configured() {
-        let usual = Policy::by(&[Criterion::Speed]);
-        let empty = read(&v1::Wish::default(), &usual, false).unwrap();
+        let policy = Policy::by(&[Criterion::Speed]);
+        let usual = usual(&policy, false);
+        let empty = read(&v1::Wish::default(), usual).unwrap();
         assert_eq!(empty.template, PLAIN);
-        assert_eq!(empty.policy, usual);
+        assert_eq!(empty.policy, policy);
         let mut wish = v1::Wish {
             prefer: vec!["cost".to_owned()],
             spot_types: vec!["a".to_owned()],
             ..v1::Wish::default()
         };
         wish.set_spot(v1::Spot::Only);
-        let read_wish = read(&wish, &usual, false).unwrap();
+        let read_wish = read(&wish, usual).unwrap();
         assert_eq!(read_wish.policy.order()[0], Criterion::Cost);
         assert!(matches!(read_wish.policy.spot, Spot::Only { .. }));
     }
 
     #[test]
     fn whoever_prefers_to_reuse_does_and_taints_are_tolerated_by_name() {
-        let usual = Policy::by(&[Criterion::Reuse]);
-        let plain = read(&v1::Wish::default(), &usual, false).unwrap();
-        assert!(!plain.reuse, "the configured order alone takes nothing");
+        let policy = Policy::default();
+        let never = usual(&policy, false);
+        let plain = read(&v1::Wish::default(), never).unwrap();
+        assert!(!plain.reuse, "nobody said so");
+        // As `policy.prefer` of the configuration says, unless somebody prefers something else.
+        let always = usual(&policy, true);
+        assert!(read(&v1::Wish::default(), always).unwrap().reuse);
+        let cost = v1::Wish {
+            prefer: vec!["cost".to_owned()],
+            ..v1::Wish::default()
+        };
+        assert!(!read(&cost, always).unwrap().reuse);
         let wish = v1::Wish {
             prefer: vec!["reuse".to_owned()],
             tolerates: [("gpu".to_owned(), "dear".to_owned())].into(),
             ..v1::Wish::default()
         };
-        let wish = read(&wish, &usual, false).unwrap();
+        let wish = read(&wish, never).unwrap();
         assert!(wish.reuse);
         let gpu = Taint {
             key: "gpu".to_owned(),
@@ -139,8 +171,8 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_said() {
-        let usual = Policy::default();
-        let said = |wish: v1::Wish| read(&wish, &usual, false).unwrap_err();
+        let policy = Policy::default();
+        let said = |wish: v1::Wish| read(&wish, usual(&policy, false)).unwrap_err();
         let wish = v1::Wish {
             provider: "vmware".to_owned(),
             ..v1::Wish::default()

@@ -6,7 +6,7 @@ use muster_provider::MachineId;
 use tokio::time::timeout;
 
 use super::provision::key_prefix;
-use super::{JobContext, never, trouble};
+use super::{JobContext, leftover, never, trouble};
 use crate::entry::JobResult;
 use crate::job::Slot;
 use crate::workflow::{End, Source};
@@ -15,6 +15,9 @@ pub(super) async fn clean(context: &JobContext, slot: &Slot) -> JobResult {
     let group = context.workflow.group(slot.group());
     let end = group.map_or(End::Destroy, |group| group.end(context.well));
     let made_here = group.is_none_or(|it| matches!(it.source(), Source::Template(_)));
+    if context.interrupted {
+        leftover::kill(context, slot).await;
+    }
     let mut failed = None;
     // Attempts that failed may have left machines which nobody used: those are destroyed in any case.
     for machine in ordered(context, slot) {

@@ -79,7 +79,7 @@ fn judge(error: &ExecutorError) -> Trial {
 }
 
 impl JobContext {
-    async fn note_reachable(&self, reachable: bool) {
+    pub(super) async fn note_reachable(&self, reachable: bool) {
         if let Some(machine) = &self.machine {
             self.shared.machines.set_reachable(machine, reachable).await;
         }

@@ -33,6 +33,8 @@ async fn a_command_that_was_under_way_is_reported_and_not_repeated() {
         "{journal:?}"
     );
     assert_eq!(world.deeds.count("hang"), 1);
+    // What goes on in the machine is ended first.
+    assert_eq!(world.deeds.count("/bin/sh"), 1);
     assert_eq!(world.machines(), 0);
 }
 

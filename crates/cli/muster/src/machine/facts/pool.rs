@@ -68,6 +68,8 @@ pub(in crate::machine) struct PoolFacts {
     claimed: u32,
     coming: u32,
     stopped: u32,
+    /// They run and do not answer.
+    silent: u32,
 }
 
 impl From<v1::Pool> for PoolFacts {
@@ -82,6 +84,7 @@ impl From<v1::Pool> for PoolFacts {
             claimed: pool.claimed,
             coming: pool.coming,
             stopped: pool.stopped,
+            silent: pool.silent,
         }
     }
 }
@@ -89,7 +92,7 @@ impl From<v1::Pool> for PoolFacts {
 impl Listed for PoolFacts {
     const KIND: &'static str = "pool";
     const COLUMNS: &'static [&'static str] = &[
-        "POOL", "TEMPLATE", "PROVIDER", "READY", "CLAIMED", "COMING", "STOPPED", "MAX",
+        "POOL", "TEMPLATE", "PROVIDER", "READY", "CLAIMED", "COMING", "STOPPED", "SILENT", "MAX",
     ];
     const FURTHER: &'static [&'static str] = &[];
 
@@ -106,6 +109,7 @@ impl Listed for PoolFacts {
             self.claimed.to_string(),
             self.coming.to_string(),
             self.stopped.to_string(),
+            self.silent.to_string(),
             self.max.map_or_else(|| "-".to_owned(), |it| it.to_string()),
         ]
     }

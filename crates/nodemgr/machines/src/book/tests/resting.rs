@@ -115,6 +115,7 @@ fn pool(min_idle: u32) -> Pool {
             max: None,
         },
         order: MachineOrder { timers, ..order() },
+        others: Vec::new(),
         configured: false,
     }
 }

@@ -125,7 +125,10 @@ impl Services {
             return on_machine(&workflow, &record.id);
         }
         // A template that is not there is said now, and not when the run is under way.
-        let plan = v1::PlanRequest { wish: Some(asked) };
+        let plan = v1::PlanRequest {
+            wish: Some(asked),
+            anew: true,
+        };
         self.plan_wish(plan).await?;
         Ok(workflow)
     }
