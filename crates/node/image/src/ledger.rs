@@ -144,23 +144,23 @@ impl Reservation {
         (self, part)
     }
 
-    /// Sees to it that it is for so many bytes in all. Whether used and promised space stay below `limit` with that.
-    pub(crate) fn extend_to(&self, bytes: u64, limit: u64) -> bool {
+    /// Sees to it that it is for so many bytes in all, if used and promised space stay below `limit` with that; says how much is
+    /// missing otherwise.
+    pub(crate) fn extend_to(&self, bytes: u64, limit: u64) -> Result<(), u64> {
         if bytes <= self.bytes.load(Ordering::Relaxed) {
-            return true;
+            return Ok(());
         }
         let mut state = self.ledger.lock();
         let more = bytes.saturating_sub(self.bytes.load(Ordering::Relaxed));
         let used = state.inventory.used_bytes();
-        let Some(reserved) = state.reserved.checked_add(more) else {
-            return false;
-        };
-        if used.saturating_add(reserved) > limit {
-            return false;
+        let reserved = state.reserved.checked_add(more).ok_or(more)?;
+        let wanted = used.saturating_add(reserved);
+        if wanted > limit {
+            return Err(wanted - limit);
         }
         state.reserved = reserved;
         self.bytes.fetch_add(more, Ordering::Relaxed);
-        true
+        Ok(())
     }
 
     /// What it was for is in the inventory from now on, under the lock that is held.
@@ -259,13 +259,15 @@ mod tests {
         let ledger = Arc::new(Ledger::default());
         let take = || Reservation::take(&ledger, 10, 100).expect("there is room");
         let (one, other) = (take(), take());
-        assert!(one.extend_to(60, 100) && other.extend_to(40, 100));
-        assert!(one.extend_to(60, 100), "it has that");
-        assert!(!one.extend_to(61, 100) && !other.extend_to(41, 100));
+        assert_eq!(one.extend_to(60, 100), Ok(()));
+        assert_eq!(other.extend_to(40, 100), Ok(()));
+        assert_eq!(one.extend_to(60, 100), Ok(()), "it has that");
+        assert_eq!(one.extend_to(61, 100), Err(1));
+        assert_eq!(other.extend_to(43, 100), Err(3));
         assert_eq!(ledger.lock().reserved, 100);
         // What one of them was for is in the inventory, and smaller.
         one.give_back(&mut ledger.lock());
-        assert!(other.extend_to(100, 100));
+        assert_eq!(other.extend_to(100, 100), Ok(()));
         drop(one);
         assert_eq!(ledger.lock().reserved, 100);
         drop(other);

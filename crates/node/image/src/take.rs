@@ -13,7 +13,7 @@ use muster_layer::{Budget, Compression, Durability, UnpackError};
 use tokio::sync::mpsc;
 
 use crate::db;
-use crate::error::InstallError;
+use crate::error::{InstallError, SpaceLimit};
 use crate::fetch::Piece;
 use crate::folders::{DiskError, OnDisk};
 use crate::imprint;
@@ -60,6 +60,8 @@ pub(crate) struct Task {
     pub(crate) digest: Digest,
     pub(crate) purpose: Purpose,
     pub(crate) there: u64,
+    /// Space for what comes.
+    pub(crate) space: Reservation,
     /// Space for what is made of it.
     pub(crate) content: Arc<Reservation>,
 }
@@ -73,7 +75,7 @@ struct Room {
 
 impl Budget for Room {
     fn covers(&self, bytes: u64) -> bool {
-        self.content.extend_to(bytes, self.limit)
+        self.content.extend_to(bytes, self.limit).is_ok()
     }
 }
 
@@ -90,7 +92,9 @@ impl Task {
     /// Whatever became of it, the part that is on disk now counts.
     fn account_for_part(&self) {
         let found = fs::metadata(self.inner.folders.partial(&self.digest));
-        let partials = &mut self.inner.ledger.lock().inventory.partials;
+        let mut state = self.inner.ledger.lock();
+        self.space.give_back(&mut state);
+        let partials = &mut state.inventory.partials;
         match found {
             Ok(found) => {
                 let partial = PartialRecord {
@@ -325,6 +329,18 @@ impl Task {
         let sealed = seal::seal(&path, &mut Unhurried)
             .on_disk("read", &path)
             .map_err(disk(digest))?;
+        // Blocks of a file system are more than what is in them.
+        if let Some(limit) = self.inner.settings.max_bytes
+            && let Err(missing) = self.content.extend_to(sealed.bytes, limit)
+        {
+            self.drop_tree()?;
+            return Err(InstallError::NoSpace {
+                digest,
+                needed: sealed.bytes,
+                missing,
+                limit: SpaceLimit::Setting(limit),
+            });
+        }
         let layer = LayerRecord {
             diff_id,
             bytes: sealed.bytes,

@@ -151,7 +151,7 @@ impl ImageStore {
         let store = self.clone();
         let bytes = size.unwrap_or(limit).saturating_sub(there);
         let reserve = move || store.inner.reserve(digest, bytes, purpose);
-        let (reservation, content) = blocking(digest, reserve).await?;
+        let (space, content) = blocking(digest, reserve).await?;
 
         let (sender, receiver) = mpsc::channel(QUEUE);
         let task = Task {
@@ -160,11 +160,11 @@ impl ImageStore {
             digest,
             purpose,
             there,
+            space,
             content: Arc::new(content),
         };
         let taking = blocking(digest, move || {
             let outcome = task.run(receiver);
-            drop(reservation);
             Ok((outcome, held))
         });
         let fetching = fetch(job.source.as_ref(), &wanted, there, suspects, sender);
