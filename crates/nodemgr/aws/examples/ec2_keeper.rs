@@ -1,8 +1,9 @@
 //! A small manager of machines of EC2, for tests that kill it.
 //!
-//! `ec2_keeper FOLDER URL STEP`: keeps machines in FOLDER, made by whatever answers at URL, with credentials from the environment.
-//! Steps: `churn` orders and destroys without end, on demand and spot, and says `ordered KEY` and `destroyed KEY`; `settle` waits until
-//! nothing is on its way and says `left RESOURCE` of each machine that is there; `look` asks what there is, and says how much or why not.
+//! `ec2_keeper FOLDER URL STEP...`: keeps machines in FOLDER, made by whatever answers at URL, with credentials from the environment.
+//! `churn` orders and destroys without end, on demand and spot, and says `ordered KEY` and `destroyed KEY`; `left` waits until nothing is
+//! on its way and says `left RESOURCE` of each machine that is there; `look` asks what there is, and says how much or why not. Other
+//! steps are those of [`Keeper::carry_out`], where a key that starts with `spot` is that of a spot machine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ fn settings() -> Settings {
 }
 
 /// Stricter than the keeper's own: nothing here is ever stopped, so what is there must run.
-async fn settle(machines: &Machines) -> Result<(), KeeperError> {
+async fn left(machines: &Machines) -> Result<(), KeeperError> {
     let mut snapshot = machines.watch();
     let settled = snapshot.wait_for(|all| {
         all.values().all(|machine| match &machine.record().phase {
@@ -77,9 +78,14 @@ async fn look(machines: &Machines) -> Result<(), KeeperError> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), KeeperError> {
+    muster_fault::init(&[
+        muster_machines::FAULT_POINTS,
+        muster_aws::FAULT_POINTS,
+        muster_store::FAULT_POINTS,
+    ]);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, url, step] = arguments.as_slice() else {
-        return Err("FOLDER URL STEP".into());
+    let [folder, url, steps @ ..] = arguments.as_slice() else {
+        return Err("FOLDER URL STEP...".into());
     };
     let folder = Path::new(folder);
     let provider = AwsProvider::open(AwsSettings {
@@ -90,11 +96,16 @@ async fn main() -> Result<(), KeeperError> {
     let provider = Arc::new(provider.await?);
     let keys = Arc::new(ManagerKeys::open(&folder.join("secret"))?);
     let keeper = Keeper::start(folder, provider, Some(keys), settings()).await?;
-    match step.as_str() {
-        "churn" => keeper.churn(instance).await?,
-        "settle" => settle(&keeper.machines).await?,
-        "look" => look(&keeper.machines).await?,
-        other => return Err(format!("no step {other}").into()),
+    match steps {
+        [step] if step == "churn" => keeper.churn(instance).await?,
+        [step] if step == "left" => left(&keeper.machines).await?,
+        [step] if step == "look" => look(&keeper.machines).await?,
+        steps => {
+            let number = |key: &str| u64::from(key.starts_with("spot"));
+            keeper
+                .carry_out(steps, |key| instance(key, number(key)))
+                .await?;
+        }
     }
     keeper.close().await
 }

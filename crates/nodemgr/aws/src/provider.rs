@@ -22,6 +22,7 @@ use crate::ec2::{
     TerminateInstances,
 };
 use crate::endpoint::{InvalidEndpoint, check};
+use crate::fault::{ACTED, TERMINATED};
 use crate::launches::Launches;
 use crate::place::{Place, describe, ssh};
 use crate::rules::plan;
@@ -279,6 +280,7 @@ impl Inside {
             }
             ended => ended?,
         };
+        muster_fault::hit(TERMINATED);
         if let Some(template) = template {
             self.delete_template(&place.region, template).await;
         }
@@ -306,7 +308,7 @@ impl Inside {
         let (region, id) = (&place.region, place.instance);
         let stop = |id, mode| StopInstances { id, mode };
         let client = &self.client;
-        Ok(match verb {
+        let state = match verb {
             Verb::Start | Verb::Resume => client.call(region, &StartInstances { id }).await?,
             Verb::Stop => client.call(region, &stop(id, StopMode::Graceful)).await?,
             Verb::ForceStop => client.call(region, &stop(id, StopMode::Force)).await?,
@@ -320,7 +322,9 @@ impl Inside {
                 State::Running
             }
             Verb::Terminate => client.call(region, &TerminateInstances { id }).await?,
-        })
+        };
+        muster_fault::hit(ACTED);
+        Ok(state)
     }
 }
 

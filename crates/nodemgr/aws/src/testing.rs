@@ -3,9 +3,11 @@
 //! [`FakeEc2::start`] answers on a port of this machine, in a thread of its own, so that it outlives programs that a test kills.
 //! What it models is what other fakes leave out: client tokens and their mismatches, machines that are not shown at once, capacity by
 //! type, quotas, throttling, lost answers, interruptions of spot machines, hibernation and its rules, and signatures, which it
-//! recomputes. It also gives credentials away, as a machine's metadata service and a container's do. It keeps every request, for
-//! whoever wants to check them.
+//! recomputes. It also gives credentials away, as a machine's metadata service and a container's do. It keeps every request, and
+//! when it is dropped it checks all of them against the models that AWS publishes: a test that uses it fails by a request that EC2
+//! would not understand.
 
+mod check;
 mod keys;
 mod params;
 mod server;
@@ -22,6 +24,7 @@ use muster_lifecycle::State;
 use muster_provider::Secret;
 use serde::Serialize;
 
+pub use self::check::{check_file, python};
 use self::server::Server;
 use self::world::World;
 use crate::credentials::CredentialSource;
@@ -201,6 +204,14 @@ impl FakeEc2 {
         lock(&self.shared).requests.clone()
     }
 
+    /// Fails the test unless every request so far is signed as others would sign it.
+    ///
+    /// # Panics
+    /// With what is wrong with them.
+    pub fn assert_signed(&self) {
+        check::check_all(&self.requests(), &[ACCESS_KEY, SECRET_KEY]);
+    }
+
     /// The names of all requests so far, without those that only look.
     #[must_use]
     pub fn changes(&self) -> Vec<String> {
@@ -250,5 +261,14 @@ impl FakeEc2 {
         let mut shared = lock(&self.shared);
         let halt = shared.settings.halt;
         shared.world.interrupt(id, halt, Instant::now());
+    }
+}
+
+impl Drop for FakeEc2 {
+    fn drop(&mut self) {
+        // A test that has failed already says why.
+        if !std::thread::panicking() {
+            check::check_all(&self.requests(), &[]);
+        }
     }
 }

@@ -292,7 +292,9 @@ fn words(script: &Script, terminal: &Terminal) -> Result<[String; 3], Failure> {
     }
 }
 
-/// How a process ended, from the one number that the engine tells: a signal is 128 and its number.
+/// How a process ended, from the one number that the engine tells: a signal is 128 and its number, as for every shell. So a
+/// command that ends with such a code by itself is taken for one that was killed. That could not be helped by a program of ours
+/// that waits for it: what there is in every container is a shell, which is told no more.
 fn exit(code: i64) -> Exit {
     let code = i32::try_from(code).unwrap_or(i32::MAX);
     match signal_name(code.saturating_sub(128)) {

@@ -305,6 +305,22 @@ mod tests {
         assert_eq!((options.command, options.mounts), (None, Vec::new()));
     }
 
+    /// What this file reads is what templates are told that can be said.
+    #[test]
+    fn every_field_that_is_promised_is_known() {
+        for &field in muster_mapping::own_fields(ProviderId::Docker) {
+            let value = match field {
+                INIT | PRIVILEGED => Value::Bool(true),
+                CAPABILITIES | DROP_CAPABILITIES => Value::List(vec![text("NET_ADMIN")]),
+                MOUNTS => Value::List(vec![text("/scratch")]),
+                SECCOMP | APPARMOR => text("unconfined"),
+                _ => text("true"),
+            };
+            read(&[(field, value)]).expect(field);
+        }
+        read(&[("hibernation", Value::Bool(true))]).expect_err("it is another provider's");
+    }
+
     #[test]
     fn a_command_is_a_list_of_words_or_a_line_for_a_shell() {
         let words = Value::List(vec![text("sleep"), text("5")]);

@@ -7,6 +7,7 @@
 )]
 
 #[path = "../tests/executor/server.rs"]
+#[expect(dead_code, reason = "the tests need more of it")]
 mod server;
 
 use std::fs;

@@ -9,6 +9,7 @@ use muster_provider::Mark;
 use uuid::Uuid;
 
 use crate::error::Trouble;
+use crate::fault::EMPTIED;
 use crate::plan::MachinePlan;
 use crate::power::PowerChange;
 
@@ -235,6 +236,7 @@ impl MachineFolder {
                 if_there(fs::remove_file(&path)).map_err(trouble("remove", &path))?;
             }
         }
+        muster_fault::hit(EMPTIED);
         let order = self.path.join(ORDER);
         muster_durable::remove(&order).map_err(trouble("remove", &order))?;
         if_there(fs::remove_dir(&self.path)).map_err(trouble("remove", &self.path))?;

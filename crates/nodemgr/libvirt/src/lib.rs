@@ -64,6 +64,7 @@ mod disk;
 mod domain;
 mod download;
 mod error;
+mod fault;
 mod folder;
 mod helper;
 mod image;
@@ -81,5 +82,6 @@ mod tool;
 
 pub use catalog::{Catalog, Distribution, InvalidDistribution, Location};
 pub use error::OpenLibvirtError;
+pub use fault::FAULT_POINTS;
 pub use provider::LibvirtProvider;
 pub use settings::{Acceleration, Defaults, Settings};

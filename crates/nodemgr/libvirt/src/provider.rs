@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use crate::download::Downloads;
 use crate::error::{OpenLibvirtError, Trouble};
+use crate::fault::{BURIED, REMOVED, UNDEFINED};
 use crate::folder::{Folders, MachineFolder};
 use crate::helper::{CallError, Helpers};
 use crate::image::{Images, is_plain};
@@ -205,14 +206,17 @@ impl Shared {
             folders.bury(uuid, &mark, std::time::SystemTime::now())
         })
         .await?;
+        muster_fault::hit(BURIED);
         if view.domain.is_some() {
             match self.change(uuid, &machine.mark, Change::Remove).await {
                 Err(Trouble::Libvirt(CallError::Refused(failure)))
                     if failure.kind == FailureKind::NoDomain => {}
                 done => done?,
             }
+            muster_fault::hit(UNDEFINED);
         }
         self.on_disk(uuid, |_, folder| folder.remove()).await?;
+        muster_fault::hit(REMOVED);
         Ok(State::Terminated)
     }
 

@@ -76,7 +76,7 @@ fn a_killed_manager_goes_on_where_it_was() {
 /// Whether a process was told that it is part of this run.
 fn is_at_work(run: &str) -> bool {
     let told = format!("MUSTER_RUN={run}");
-    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let processes = fs::read_dir("/proc").expect("processes").flatten();
     let mut environs = processes.filter_map(|it| fs::read(it.path().join("environ")).ok());
     environs.any(|environ| {
         let mut variables = environ.split(|&byte| byte == 0);

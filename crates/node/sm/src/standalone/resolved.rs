@@ -50,9 +50,10 @@ mod tests {
         let config = StoreConfig::new(folder.path().join("node.db"), "test", OnDamage::Refuse);
         let open = || Store::open(&config.clone().schema(&SCHEMA)).unwrap().store;
         let said = |names: &[(&str, u8)]| -> Resolved {
-            let digest = |(name, byte): &(&str, u8)| (*name, Digest::from_sha256([*byte; 32]));
-            let owned = |(name, digest): (&str, Digest)| (name.to_owned(), digest);
-            names.iter().map(digest).map(owned).collect()
+            let names = names.iter();
+            names
+                .map(|(name, byte)| ((*name).to_owned(), Digest::from_sha256([*byte; 32])))
+                .collect()
         };
         let store = open();
         assert_eq!(load(&store).await.unwrap(), Resolved::new());

@@ -11,6 +11,7 @@ use crate::ec2::{
     CreateFleet, CreateLaunchTemplate, DeleteLaunchTemplate, DescribeInstances,
     DescribeLaunchTemplates, Ec2Fault, Filter, FleetAnswer, Instance, Meaning,
 };
+use crate::fault::{FLEET_MADE, RUN, TEMPLATE_GONE, TEMPLATE_MADE};
 use crate::settings::Region;
 use crate::wanted::{Attempt, Wanted};
 
@@ -163,6 +164,7 @@ impl Inside {
         match attempt {
             Attempt::Run(run) => {
                 let mut instance = self.client.call(region, run).await?;
+                muster_fault::hit(RUN);
                 if instance.tags.is_empty() {
                     instance.tags = run.data.tags.clone();
                 }
@@ -183,10 +185,13 @@ impl Inside {
             Err(error) if error.meaning() == Meaning::Exists => {}
             created => created?,
         }
+        muster_fault::hit(TEMPLATE_MADE);
         let answer = self.client.call(region, fleet).await;
+        muster_fault::hit(FLEET_MADE);
         if !matches!(&answer, Err(error) if error.meaning().class().is_retryable()) {
             self.delete_template(region, template.name.clone()).await;
         }
+        muster_fault::hit(TEMPLATE_GONE);
         let id = match answer? {
             FleetAnswer::Made { id } => id,
             FleetAnswer::NotMade(faults) => {

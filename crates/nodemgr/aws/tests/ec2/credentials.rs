@@ -9,11 +9,12 @@ use muster_fault::test_program;
 use crate::rig::REGION;
 
 /// A manager that has nothing from our environment.
-pub(crate) fn keeper(folder: &Path, fake: &FakeEc2, step: &str) -> Command {
+pub(crate) fn keeper(folder: &Path, fake: &FakeEc2, steps: &[&str]) -> Command {
     let mut command = Command::new(test_program("ec2_keeper"));
     command
         .arg(folder)
-        .args([&fake.url(), step])
+        .arg(fake.url())
+        .args(steps)
         .env_clear()
         .env("HOME", folder)
         .env("AWS_EC2_METADATA_DISABLED", "true")
@@ -34,7 +35,7 @@ pub(crate) fn with_environment(command: &mut Command) -> &mut Command {
 fn looks(prepare: impl FnOnce(&mut Command, &Path, &FakeEc2)) -> (String, FakeEc2) {
     let folder = tempfile::tempdir().expect("a folder");
     let fake = FakeEc2::start(FakeSettings::default());
-    let mut command = keeper(folder.path(), &fake, "look");
+    let mut command = keeper(folder.path(), &fake, &["look"]);
     prepare(&mut command, folder.path(), &fake);
     let output = command.output().expect("the keeper starts");
     let said = String::from_utf8(output.stdout).expect("text");

@@ -5,7 +5,6 @@ use muster_mapping::AmiLookup;
 use muster_provider::{FailureClass, MachineSpec, Provider as _, Purchase};
 use muster_template::Arch;
 
-use crate::model;
 use crate::rig::{fake, order, running, spec, text};
 
 const OWNER: &str = "099720109477";
@@ -62,7 +61,6 @@ async fn the_newest_image_of_an_owner_for_the_architecture_is_found() {
         "{}",
         text(&error)
     );
-    model::check(&fake);
 }
 
 #[tokio::test]
@@ -91,7 +89,6 @@ async fn a_parameter_says_which_image() {
         assert!(text(&error).contains(why), "{}", text(&error));
     }
     running(&provider, &order(by("/images/ours"), Purchase::OnDemand)).await;
-    model::check(&fake);
 }
 
 #[tokio::test]

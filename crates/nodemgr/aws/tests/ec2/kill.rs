@@ -1,15 +1,17 @@
-//! `kill -9` of a manager, at random moments: no machine is made twice, and none is forgotten.
+//! `kill -9` of a manager, at every step and at random moments: no machine is made twice, and none is forgotten.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::time::Duration;
 
 use muster_aws::testing::{FakeEc2, FakeSettings};
-use muster_lifecycle::State;
+use muster_fault::{Action, Point, Trial, matrix};
+use muster_lifecycle::{Halt, State};
+use muster_machines::testing::{records, run_to_end};
 use rand::RngExt as _;
 
 use crate::credentials::{keeper, with_environment};
-use crate::model;
 
 /// How many random kills.
 fn rounds() -> usize {
@@ -29,7 +31,7 @@ fn random_kills_leave_no_unknown_machine() {
         ..FakeSettings::default()
     });
     for round in 0..rounds() {
-        let mut child = with_environment(&mut keeper(folder.path(), &fake, "churn"))
+        let mut child = with_environment(&mut keeper(folder.path(), &fake, &["churn"]))
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -44,7 +46,7 @@ fn random_kills_leave_no_unknown_machine() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    let output = with_environment(&mut keeper(folder.path(), &fake, "settle"))
+    let output = with_environment(&mut keeper(folder.path(), &fake, &["left"]))
         .output()
         .unwrap();
     assert!(output.status.success());
@@ -67,5 +69,83 @@ fn random_kills_leave_no_unknown_machine() {
         all.len() >= rounds() / 2,
         "there was hardly anything to kill"
     );
-    model::check(&fake);
+}
+
+const STEPS: &[&str] = &[
+    "order", "a", "order", "b", "order", "spot", "stop", "b", "cancel", "c", "destroy", "a",
+    "settle",
+];
+
+/// Our own points in every test run; those of the registry as well where there is time.
+fn points() -> Vec<Point> {
+    let all = std::env::var_os("MUSTER_SOAK").map(|_| muster_machines::FAULT_POINTS);
+    let all = all.into_iter().flatten();
+    muster_aws::FAULT_POINTS
+        .iter()
+        .chain(all)
+        .copied()
+        .collect()
+}
+
+/// Compares the account's machines with the manager's records, and gives the living ones by their keys.
+fn compare(fake: &FakeEc2, folder: &Path) -> BTreeSet<(String, String)> {
+    let mut living = records(folder).expect("the keeper's records");
+    living.retain(|it| it.state() != State::Terminated);
+    let ids = living.iter().map(|it| {
+        let resource = it.made().expect("settled").resource.to_string();
+        resource.split('@').next().unwrap_or_default().to_owned()
+    });
+    let known: BTreeSet<String> = ids.collect();
+    let going = |state: State| matches!(state, State::ShuttingDown | State::Terminated);
+    let machines = fake.machines().into_iter();
+    let there: BTreeSet<String> = machines
+        .filter(|it| !going(it.state))
+        .map(|it| it.id)
+        .collect();
+    assert_eq!(there, known, "in the account, and in the records");
+    let keyed = living.iter().map(|it| {
+        let key = it.order.key.clone().expect("keyed");
+        (key, it.state().to_string())
+    });
+    keyed.collect()
+}
+
+#[test]
+fn a_kill_at_any_point_loses_no_machine_and_leaves_no_template() {
+    let (running, stopped) = (State::Running, State::Stopped(Halt::Off));
+    let expected = [("b", stopped), ("spot", running)];
+    let expected: BTreeSet<(String, String)> = expected
+        .map(|(key, state)| (key.to_owned(), state.to_string()))
+        .into();
+    matrix(&points(), |trial: &Trial| {
+        let folder = tempfile::tempdir().unwrap();
+        let fake = FakeEc2::start(FakeSettings {
+            shown_after: Duration::from_millis(10),
+            ..FakeSettings::default()
+        });
+        let run = |steps: &[&str]| {
+            run_to_end(with_environment(&mut keeper(folder.path(), &fake, steps)));
+        };
+        let mut command = keeper(folder.path(), &fake, STEPS);
+        trial.arm_at(with_environment(&mut command), 1, Action::Kill);
+        let output = command.output().expect("the keeper starts");
+        trial.assert_killed(output.status);
+        // What is left of it is known, wherever it was killed.
+        run(&["settle"]);
+        compare(&fake, folder.path());
+        // The next run comes to the same end: keys make orders idempotent.
+        run(STEPS);
+        let point = trial.point().name();
+        assert_eq!(compare(&fake, folder.path()), expected, "{point}");
+        run(&["destroy", "b", "destroy", "spot"]);
+        assert!(compare(&fake, folder.path()).is_empty(), "{point}");
+        assert_eq!(fake.templates(), Vec::<String>::new(), "{point}");
+        let all = fake.all_machines();
+        let tokens: BTreeSet<_> = all.iter().map(|it| &it.tags["muster-token"]).collect();
+        assert_eq!(
+            tokens.len(),
+            all.len(),
+            "{point}: a token made two machines"
+        );
+    });
 }

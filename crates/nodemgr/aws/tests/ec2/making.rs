@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 use muster_lifecycle::{Reason, State};
 use muster_provider::{FailureClass, Provider as _, Purchase};
 
-use crate::model;
 use crate::rig::{
     fake, open, order, owned, plain, running, seed, settings, spec, spot, text, wait,
 };
@@ -21,7 +20,6 @@ async fn an_answer_that_was_lost_makes_no_second_machine() {
     let made = provider.provision(&order).await.unwrap();
     assert_eq!(fake.machines().len(), 1);
     assert!(made.resource.as_str().starts_with(&fake.machines()[0].id));
-    model::check(&fake);
 }
 
 #[tokio::test]
@@ -62,7 +60,6 @@ async fn the_next_type_is_taken_when_there_is_none_of_the_first() {
         .unwrap_err();
     assert_eq!(error.class, FailureClass::Capacity, "{}", text(&error));
     assert_eq!(fake.machines().len(), 1);
-    model::check(&fake);
 }
 
 /// The hole between two requests that are each idempotent: the first had no room, the second was carried out and not answered, and
@@ -117,7 +114,6 @@ async fn a_spot_machine_is_of_the_first_type_that_there_is_and_leaves_no_templat
     fake.interrupt(&fake.machines()[0].id);
     let gone = wait(&provider, &owned(&made), State::Terminated).await;
     assert_eq!(gone.reason, Some(Reason::Interrupted));
-    model::check(&fake);
 }
 
 #[tokio::test]
@@ -153,7 +149,6 @@ async fn without_spot_machines_one_on_demand_is_made_if_that_will_do() {
         assert_eq!(made.details["instanceType"], "c6i.large");
     }
     assert_eq!(fake.templates(), [""; 0]);
-    model::check(&fake);
 }
 
 #[tokio::test]
@@ -197,7 +192,6 @@ async fn everything_that_was_ordered_is_in_the_one_request() {
     let user_data = String::from_utf8(user_data).unwrap();
     assert!(user_data.contains("ssh_authorized_keys"), "{user_data}");
     assert!(user_data.contains("OPENSSH PRIVATE KEY"), "{user_data}");
-    model::check(&fake);
 }
 
 #[tokio::test]

@@ -1,54 +1,11 @@
 //! Requests, checked by what AWS publishes.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use muster_aws::testing::{ACCESS_KEY, FakeEc2, Recorded, SECRET_KEY};
+use muster_aws::testing::{ACCESS_KEY, FakeEc2, FakeSettings, SECRET_KEY, check_file, python};
 
-use crate::server::{python, skip};
-
-pub(crate) fn check_script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ec2/check_requests.py")
-}
-
-/// Runs the checker on a file of requests. Gives what it says.
-pub(crate) fn check_file(python: &Path, file: &Path, keys: &[&str]) -> String {
-    let output = Command::new(python.join("bin/python"))
-        .arg(check_script())
-        .arg(file)
-        .args(keys)
-        .output()
-        .expect("python starts");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{errors}");
-    said
-}
-
-fn checked(requests: &[Recorded], keys: &[&str]) -> Option<String> {
-    let Some(python) = python() else {
-        skip("the check of requests against the models");
-        return None;
-    };
-    let mut file = tempfile::NamedTempFile::new().expect("a file");
-    for request in requests {
-        serde_json::to_writer(&mut file, request).expect("written");
-        writeln!(file).expect("written");
-    }
-    file.flush().expect("written");
-    Some(check_file(&python, file.path(), keys))
-}
-
-/// Every request that the fake was sent is one of EC2's.
-pub(crate) fn check(fake: &FakeEc2) {
-    checked(&fake.requests(), &[]);
-}
-
-/// And is signed as others would sign it.
-pub(crate) fn check_with_signatures(fake: &FakeEc2) {
-    checked(&fake.requests(), &[ACCESS_KEY, SECRET_KEY]);
-}
+use crate::server::skip;
 
 /// A request that is none is found out, whatever is wrong with it.
 #[test]
@@ -62,14 +19,7 @@ fn the_checker_finds_what_is_wrong() {
     });
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "{request}").unwrap();
-    let output = Command::new(python.join("bin/python"))
-        .arg(check_script())
-        .arg(file.path())
-        .args([ACCESS_KEY, SECRET_KEY])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(!output.status.success(), "{said}");
+    let said = check_file(&python, file.path(), &[ACCESS_KEY, SECRET_KEY]).unwrap_err();
     for expected in [
         "RunInstances: MinCount is required",
         "RunInstances.MaxCount: 'one' is no integer",
@@ -80,6 +30,32 @@ fn the_checker_finds_what_is_wrong() {
     ] {
         assert!(said.contains(expected), "{expected} is not in {said}");
     }
+}
+
+/// No test has to ask for it: a request that EC2 would not understand fails whichever test it is sent in.
+#[test]
+fn a_fake_that_was_asked_something_else_fails_the_test() {
+    if python().is_none() {
+        return skip("a_fake_that_was_asked_something_else_fails_the_test");
+    }
+    let asked = |body: &str| {
+        let fake = FakeEc2::start(FakeSettings::default());
+        let address = fake.url().trim_start_matches("http://").to_owned();
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "POST / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        std::io::read_to_string(stream).unwrap();
+        assert_eq!(fake.requests().len(), 1);
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(fake)))
+    };
+    assert!(asked("Action=DescribeInstances&Version=2016-11-15").is_ok());
+    let failed = asked("Action=DescribeInstances&Version=2016-11-15&Owner=1").unwrap_err();
+    let said = failed.downcast_ref::<String>().unwrap();
+    assert!(said.contains("Owner is not known"), "{said}");
 }
 
 /// Nothing is checked where there is no Python, and where nothing may be left out, that is seen.

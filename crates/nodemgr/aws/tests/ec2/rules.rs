@@ -3,7 +3,6 @@
 use muster_lifecycle::{Halt, State, Verb};
 use muster_provider::{FailureClass, Provider as _, Purchase};
 
-use crate::model;
 use crate::rig::{fake, open, order, owned, plain, running, settings, spec, spot, text, wait};
 
 #[tokio::test]
@@ -28,7 +27,6 @@ async fn a_spot_machine_is_neither_stopped_nor_hibernated() {
         "{}",
         text(&error)
     );
-    model::check(&fake);
 }
 
 #[tokio::test]
@@ -74,7 +72,6 @@ async fn hibernation_is_chosen_when_a_machine_is_made() {
         "{}",
         text(&error)
     );
-    model::check(&fake);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+pub(crate) use muster_aws::testing::python;
 use tempfile::TempDir;
 
 /// Where its machines are.
@@ -12,17 +13,6 @@ pub(crate) const REGION: &str = "eu-central-1";
 pub(crate) const REQUESTS: &str = "requests";
 /// An image that moto has from the start.
 pub(crate) const MOTO_IMAGE: &str = "ami-04681a1dbd79675a5";
-
-/// The environment of Python that `scripts/lab-python` makes.
-pub(crate) fn python() -> Option<PathBuf> {
-    let given = std::env::var_os("MUSTER_LAB_PYTHON").map(PathBuf::from);
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| home.map(|home| home.join(".cache")));
-    let folder = given.or_else(|| cache.map(|cache| cache.join("muster/lab-python")))?;
-    let complete = folder.join("complete").exists();
-    complete.then_some(folder)
-}
 
 /// Says why a test, or a part of one, is left out; where nothing may be, that is a failure.
 #[track_caller]

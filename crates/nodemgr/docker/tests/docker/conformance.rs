@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use muster_docker::DockerExecutor;
-use muster_executor::{Command, Executor, FailureClass, PowerVerb};
+use muster_executor::{Command, Executor, Exit, FailureClass, PowerVerb, signal_name};
 use muster_lab::poll_until;
 use muster_provider::testing::{Rig, run};
 use muster_provider::{MachineSpec, Provider, ResourceId};
@@ -58,17 +58,50 @@ async fn an_engine_keeps_every_promise_of_a_provider_and_is_left_as_it_was() {
     let rig = DockerRig(Docker::start());
     let before = rig.0.traces();
     let report = run(&rig).await;
-    report.assert_passed();
-    // What a container cannot do is exactly this.
-    for skipped in report.skipped() {
-        let about_offers = skipped.contains("where it is not offered");
-        let about_sleep = skipped.contains("hibernat");
-        assert!(about_offers || about_sleep, "{skipped}");
-    }
-    for wanted in ["hibernation", "resuming"] {
-        let name = format!("{wanted} is refused where it is not offered");
-        assert!(report.passed().any(|it| it == name), "\n{report}");
-    }
+    println!("{report}");
+    // What a container cannot do is exactly this: it cannot sleep, and nobody takes it back.
+    report.assert_skipped_only(&[
+        (
+            "start is refused where it is not offered",
+            "it can start machines",
+        ),
+        (
+            "stop is refused where it is not offered",
+            "it can stop machines",
+        ),
+        (
+            "a forced stop is refused where it is not offered",
+            "it can force-stop machines",
+        ),
+        (
+            "reboot is refused where it is not offered",
+            "it can reboot machines",
+        ),
+        (
+            "a hibernation ends in hibernated and goes on",
+            "it cannot hibernate machines",
+        ),
+        (
+            "starting a hibernated machine resumes it",
+            "it cannot hibernate machines",
+        ),
+        (
+            "a stopped machine cannot be hibernated",
+            "it cannot hibernate machines",
+        ),
+        (
+            "a machine that was not hibernated cannot be resumed",
+            "it cannot resume machines",
+        ),
+        (
+            "a verb is refused where it is not offered by one machine alone",
+            "it offers whatever its provider can do",
+        ),
+        (
+            "a verb is refused where it is not offered by spot machines alone",
+            "it has no spot machines",
+        ),
+    ]);
     rig.0.assert_traces(&before);
 }
 
@@ -94,6 +127,10 @@ impl muster_executor::testing::Rig for ExecutorRig {
     fn power_log(&self) -> Option<PathBuf> {
         None
     }
+
+    fn tells_codes_from_signals(&self) -> bool {
+        false
+    }
 }
 
 #[tokio::test]
@@ -115,14 +152,28 @@ async fn a_container_keeps_every_promise_of_an_executor() {
     poll_until(PATIENCE, "the echo", listening);
     let executor = DockerExecutor::new(docker.engine(), made.resource.clone());
     let report = muster_executor::testing::run(&ExecutorRig(executor.clone())).await;
-    report.assert_passed();
-    let skipped: Vec<_> = report.skipped().collect();
-    // The engine switches a container's power, not a program inside: that is looked at below.
-    assert_eq!(
-        skipped,
-        ["the machine is switched off and booted from inside"],
-        "\n{report}"
-    );
+    println!("{report}");
+    // The engine switches a container's power, not a program inside, and tells one number of how a command ended: both are looked
+    // at below.
+    report.assert_skipped_only(&[
+        (
+            "the machine is switched off and booted from inside",
+            "nothing stands in the place of its power",
+        ),
+        (
+            "a code that a shell gives to a signal stays a code",
+            "one number says both how it ended and by which signal",
+        ),
+    ]);
+    for code in 128..=255 {
+        let command = Command::shell(format!("exit {code}"));
+        let ended = executor.run(&command).await.unwrap().wait().await.unwrap();
+        let expected = match signal_name(code - 128) {
+            Some(name) => Exit::Signal(name.to_owned()),
+            None => Exit::Code(code),
+        };
+        assert_eq!(ended, expected, "{code}");
+    }
 
     executor
         .run(&Command::new("touch").arg("/tmp/kept"))

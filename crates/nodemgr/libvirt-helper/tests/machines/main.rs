@@ -10,6 +10,7 @@ mod crash;
 mod daemons;
 mod executor;
 mod install;
+mod kill;
 mod life;
 mod network;
 mod rig;

@@ -12,6 +12,7 @@ use super::seeing::View;
 use crate::disk;
 use crate::domain::{Files, describe};
 use crate::error::Trouble;
+use crate::fault::{DEFINED, DISK, MADE, PLANNED, STARTED};
 use crate::helper::CallError;
 use crate::image::Wanted;
 use crate::iso;
@@ -95,6 +96,7 @@ impl Shared {
         let kept = plan.clone();
         self.on_disk(plan.uuid, move |_, folder| folder.keep_plan(&kept))
             .await?;
+        muster_fault::hit(PLANNED);
         Ok(plan)
     }
 
@@ -149,6 +151,7 @@ impl Shared {
         let folder = self.folders.machine(uuid);
         let disk = folder.disk();
         disk::make(&self.settings.qemu_img, &plan.origin, plan.disk_mb, &disk).await?;
+        muster_fault::hit(DISK);
         if plan.seed && !folder.seed().exists() {
             let disc = seed_disc(order)?;
             self.on_disk(uuid, move |_, folder| folder.keep_seed(&disc))
@@ -158,11 +161,15 @@ impl Shared {
         let domain = self.domain(uuid, false).await?;
         if domain.is_none() {
             self.define(&plan).await?;
+            muster_fault::hit(DEFINED);
         }
         if !domain.is_some_and(|domain| domain.status.is_active()) {
             self.start_with(&mark, plan).await?;
+            muster_fault::hit(STARTED);
         }
-        self.on_disk(uuid, |_, folder| folder.keep_made()).await
+        self.on_disk(uuid, |_, folder| folder.keep_made()).await?;
+        muster_fault::hit(MADE);
+        Ok(())
     }
 
     async fn define(&self, plan: &MachinePlan) -> Result<(), Trouble> {
