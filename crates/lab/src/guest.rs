@@ -27,6 +27,7 @@ mod archive;
 mod assemble;
 mod launch;
 mod modules;
+mod registers;
 mod running;
 #[cfg(test)]
 mod tests;

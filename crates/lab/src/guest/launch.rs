@@ -7,6 +7,7 @@ use std::process::Command;
 
 use super::archive::pack_initramfs;
 use super::assemble::{INIT, ModuleTree, assemble};
+use super::registers;
 use super::running::{GuestError, Results, RunningGuest};
 use super::{Disk, Guest, Kind, Start};
 use crate::command::run_tool;
@@ -104,6 +105,9 @@ fn prepare_uml(guest: &Guest, folder: &Path) -> Result<(Program, Results), Guest
         ])
         .arg(format!("uml_dir={}", control.display()))
         .arg(format!("init={}", init_path(guest)));
+    if let Some(library) = registers::completion(folder)? {
+        program = program.env("LD_PRELOAD", library);
+    }
     for (letter, disk) in ('a'..='z').zip(&guest.disks) {
         let sync = if disk.write_through { "s" } else { "" };
         program = program.arg(format!("ubd{letter}{sync}={}", disk.file.display()));
