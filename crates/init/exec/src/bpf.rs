@@ -135,7 +135,8 @@ pub fn traffic(cgroup: BorrowedFd<'_>, hook: Hook) -> Option<Traffic> {
         value: address(&raw mut value),
         flags: 0,
     };
-    // SAFETY: key and value have the sizes that the map was made with, and live until the call is over.
+    // SAFETY: key and value have the sizes that the map was made with, and live until the call is over. The kernel writes into the
+    // value through an address whose provenance is exposed.
     unsafe { bpf(MAP_LOOKUP_ELEM, &argument) }.ok()?;
     let [packets, bytes] = value;
     Some(Traffic { packets, bytes })
@@ -281,8 +282,8 @@ fn attached(cgroup: BorrowedFd<'_>, attach_type: u32, is_lsm: bool) -> Vec<u32> 
         // Kernels that have no such programs know no such field, and one that has them wants it for them.
         program_flags: if is_lsm { address(&raw mut flags) } else { 0 },
     };
-    // SAFETY: the kernel writes at most `count` numbers to `ids` and to `flags`, which have room for them, and how many into the
-    // argument.
+    // SAFETY: the kernel writes at most `count` numbers to `ids` and to `flags`, which have room for them and whose
+    // provenance is exposed, and how many into the argument.
     if unsafe { bpf_mut(PROG_QUERY, &mut query) }.is_err() {
         return Vec::new();
     }
@@ -323,8 +324,8 @@ fn tell(program: BorrowedFd<'_>, map: &mut u32) -> io::Result<ProgInfo> {
         size: u32::try_from(size_of::<ProgInfo>()).unwrap_or_default(),
         info: address(&raw mut info),
     };
-    // SAFETY: the kernel writes at most `size` bytes to `info`, which is as large, at most `maps` numbers to `map`, and how much
-    // it wrote into the argument.
+    // SAFETY: the kernel writes at most `size` bytes to `info`, which is as large, at most `maps` numbers to `map`, both of
+    // exposed provenance, and how much it wrote into the argument.
     unsafe { bpf_mut(OBJ_GET_INFO_BY_FD, &mut argument) }?;
     Ok(info)
 }
@@ -403,9 +404,10 @@ fn raw(fd: BorrowedFd<'_>) -> u32 {
     fd.as_raw_fd().cast_unsigned()
 }
 
-/// A pointer as the kernel's structures hold it.
+/// A pointer as the kernel's structures hold it. The kernel reads and writes through the number, so the compiler has to know
+/// that somebody may: the pointer's provenance is exposed.
 fn address<T>(pointer: *const T) -> u64 {
-    pointer.addr() as u64
+    pointer.expose_provenance() as u64
 }
 
 fn name(text: &str) -> [u8; NAME_SIZE] {
