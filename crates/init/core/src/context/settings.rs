@@ -11,6 +11,9 @@ use super::machine::Machine;
 
 /// What the kernel takes if only a class or only a level is said.
 const DEFAULT_IO_LEVEL: u8 = 4;
+/// Priorities of the policies for real time.
+const LOWEST_REALTIME: u8 = 1;
+const HIGHEST_REALTIME: u8 = 99;
 
 pub(super) fn apply(
     config: &UnitConfig,
@@ -30,9 +33,13 @@ pub(super) fn apply(
     context.timer_slack = scheduling.timer_slack.map(|slack| slack.0);
     let has_policy =
         scheduling.policy.is_some() || scheduling.priority.is_some() || scheduling.reset_on_fork;
+    let priority_said = scheduling.priority.map_or(0, |priority| priority.0);
     context.scheduler = has_policy.then(|| Scheduler {
         policy: policy(scheduling.policy.unwrap_or_default()),
-        priority: scheduling.priority.map_or(0, |priority| priority.0),
+        priority: match scheduling.policy {
+            Some(policy) => priority_within(policy, priority_said),
+            None => priority_said,
+        },
         reset_on_fork: scheduling.reset_on_fork,
     });
     let has_io = scheduling.io_class.is_some() || scheduling.io_priority.is_some();
@@ -102,6 +109,17 @@ fn policy(policy: SchedulingPolicy) -> i32 {
         SchedulingPolicy::RoundRobin => libc::SCHED_RR,
         SchedulingPolicy::Batch => libc::SCHED_BATCH,
         SchedulingPolicy::Idle => libc::SCHED_IDLE,
+    }
+}
+
+/// The kernel refuses a priority that a policy does not have: that it was not said, or said for another policy, is no reason
+/// to fail.
+fn priority_within(policy: SchedulingPolicy, priority: u8) -> u8 {
+    match policy {
+        SchedulingPolicy::Fifo | SchedulingPolicy::RoundRobin => {
+            priority.clamp(LOWEST_REALTIME, HIGHEST_REALTIME)
+        }
+        SchedulingPolicy::Other | SchedulingPolicy::Batch | SchedulingPolicy::Idle => 0,
     }
 }
 

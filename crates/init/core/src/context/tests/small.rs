@@ -45,3 +45,11 @@ fn a_user_that_is_lent_never_runs_without_its_view() {
     assert!(of("DynamicUser=yes"));
     assert!(!of("ProtectSystem=strict"));
 }
+
+#[test]
+fn a_priority_is_one_that_its_policy_has() {
+    let of = |lines| context(lines).scheduler.unwrap().priority;
+    assert_eq!(of("CPUSchedulingPolicy=rr"), 1);
+    assert_eq!(of("CPUSchedulingPolicy=fifo\nCPUSchedulingPriority=99"), 99);
+    assert_eq!(of("CPUSchedulingPolicy=batch\nCPUSchedulingPriority=5"), 0);
+}
