@@ -13,12 +13,13 @@ use crate::path::CgroupPath;
 use crate::resources::{Attribute, Need, Occasion, Offer, Plan, Unapplied};
 
 /// Files with a line per device, and what takes a device's line away.
-const PER_DEVICE: [(&str, &str); 4] = [
-    ("io.max", "rbps=max wbps=max riops=max wiops=max"),
+const PER_DEVICE: [(&str, &str); 3] = [
     ("io.latency", "target=0"),
     ("io.weight", "default"),
     ("io.bfq.weight", "default"),
 ];
+/// The one with a line per device whose limits are written one by one: what is not written stays.
+const PER_KEY: &str = "io.max";
 
 /// How often limits of a group were reached. Absent is what the machine's controllers do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -280,21 +281,43 @@ fn refused(attribute: &Attribute, error: Errno, lacking: Controllers) -> Unappli
     }
 }
 
-/// Takes lines of devices away that the plan does not mention.
+/// Takes away lines of devices, and limits in them, that the plan does not mention.
 fn forget_devices(files: &Files, path: &CgroupPath, plan: &Plan) {
     for (file, nothing) in PER_DEVICE {
         let text = files.read(&path.file(file)).unwrap_or_default();
         for device in text.lines().filter_map(|line| line.split(' ').next()) {
-            let is_planned = plan.attributes.iter().any(|attribute| {
-                let mut words = attribute.value.split(' ');
-                attribute.file == file && words.next() == Some(device)
-            });
-            if device.contains(':') && !is_planned {
+            if device.contains(':') && !is_planned(plan, file, device, "") {
                 // A device that is gone took its limits with it.
                 let _ = files.write(&path.file(file), &format!("{device} {nothing}"));
             }
         }
     }
+    let text = files.read(&path.file(PER_KEY)).unwrap_or_default();
+    for line in text.lines().filter_map(|line| withdrawn(line, plan)) {
+        let _ = files.write(&path.file(PER_KEY), &line);
+    }
+}
+
+/// Whether a line is to be written about a device that says something of this key.
+fn is_planned(plan: &Plan, file: &str, device: &str, key: &str) -> bool {
+    plan.attributes.iter().any(|attribute| {
+        let mut words = attribute.value.split(' ');
+        attribute.file == file
+            && words.next() == Some(device)
+            && words.any(|word| word.starts_with(key))
+    })
+}
+
+/// What takes the limits of a device away that the plan does not mention, from the line that says which it has.
+fn withdrawn(line: &str, plan: &Plan) -> Option<String> {
+    let (device, limits) = line.split_once(' ')?;
+    let keys = limits.split(' ').filter_map(|limit| {
+        let (key, value) = limit.split_once('=')?;
+        (value != "max").then_some(key)
+    });
+    let keys = keys.filter(|key| !is_planned(plan, PER_KEY, device, &format!("{key}=")));
+    let keys: String = keys.map(|key| format!(" {key}=max")).collect();
+    (!keys.is_empty()).then(|| format!("{device}{keys}"))
 }
 
 #[cfg(test)]
@@ -355,6 +378,30 @@ mod tests {
                 ("io.weight", Errno::NOENT)
             ]
         );
+    }
+
+    #[test]
+    fn limits_of_a_device_that_nobody_asks_for_any_more_are_taken_away() {
+        let line = |value: &str| Attribute {
+            setting: "IOReadBandwidthMax",
+            file: "io.max",
+            value: value.to_owned(),
+            need: Need::Itself,
+        };
+        let plan = |values: &[&str]| Plan {
+            attributes: values.iter().map(|value| line(value)).collect(),
+            ..Plan::default()
+        };
+        let now = "8:0 rbps=1000 wbps=2000 riops=max wiops=10";
+        for (planned, expected) in [
+            (&[][..], Some("8:0 rbps=max wbps=max wiops=max")),
+            (&["8:16 rbps=1000"], Some("8:0 rbps=max wbps=max wiops=max")),
+            (&["8:0 rbps=1000"], Some("8:0 wbps=max wiops=max")),
+            (&["8:0 rbps=1", "8:0 wbps=2000", "8:0 wiops=max"], None),
+        ] {
+            let withdrawn = withdrawn(now, &plan(planned));
+            assert_eq!(withdrawn.as_deref(), expected, "{planned:?}");
+        }
     }
 
     #[test]
