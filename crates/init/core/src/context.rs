@@ -39,8 +39,8 @@ use muster_engine::ids::InvocationId;
 use muster_engine::protocol::{ExecKind, ExitStatus, SpawnError};
 use muster_exec::folders::Folder;
 use muster_exec::{
-    ExecContext, Keyring, Namespace, Namespaces, PassedFd, Sandbox, Step, Stream, TakeControl,
-    WorkingDirectory,
+    ExecContext, Identity, Keyring, Namespace, Namespaces, PassedFd, Sandbox, Step, Stream,
+    TakeControl, WorkingDirectory,
 };
 use muster_mounts::Folders;
 use muster_unit_file::config::{ExecOutput, UnitConfig, UnitKind};
@@ -291,8 +291,8 @@ fn helped(context: &mut ExecContext) -> &mut Sandbox {
     })
 }
 
-/// A process that leaves a unit's terminal as the next user wants to find it, if the unit asks for that. It does nothing but
-/// that: `program` is executed for its end.
+/// A process that leaves a unit's terminal as the next user wants to find it, if the unit asks for that, and gives one that was
+/// lent back to root. It does nothing but that: `program` is executed for its end.
 #[must_use]
 pub fn terminal_restorer(config: &UnitConfig, program: &str) -> Option<ExecContext> {
     Some(ExecContext {
@@ -335,6 +335,11 @@ pub fn credentials_folder(config: &UnitConfig, host: &HostFacts) -> Option<Strin
 /// It is there and cannot be removed.
 pub fn remove_tree(path: &str) -> std::io::Result<()> {
     let removed = match std::fs::symlink_metadata(path) {
+        identity: streams::lends_terminal(config).then_some(Identity {
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+        }),
         Ok(stat) if stat.is_dir() => std::fs::remove_dir_all(path),
         Ok(_) => std::fs::remove_file(path),
         Err(error) => Err(error),

@@ -10,6 +10,7 @@
 
 mod exemption;
 mod keyring;
+pub(crate) mod streams;
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_long, c_void};
@@ -189,13 +190,14 @@ fn set_up(birth: &Birth<'_>) -> Result<(), Failure> {
     }
     move_away(plan)?;
     exemption::begin(plan)?;
-    connect_streams(birth)?;
+    streams::connect(birth)?;
     pass(plan)?;
     adjust(plan)?;
     keyring::join(context)?;
     // Nothing is opened any more; that takes one more descriptor, of which there may be few from here on.
     exemption::end(plan)?;
     limit(context)?;
+    give_terminal(plan)?;
     take_identity(context)?;
     enter_folder(plan)?;
     if context.no_new_privileges {
@@ -284,36 +286,6 @@ fn move_away(plan: &Plan<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn connect_streams(birth: &Birth<'_>) -> Result<(), Failure> {
-    let steps = [Step::Stdin, Step::Stdout, Step::Stderr];
-    for ((number, stream), step) in (0..).zip(&birth.plan.streams).zip(steps) {
-        match *stream {
-            StreamPlan::Null => duplicate(birth.null, number, step)?,
-            StreamPlan::Fd(index) => duplicate(moved(birth.plan, index), number, step)?,
-            StreamPlan::Same(other) => duplicate(c_int::from(other), number, step)?,
-            StreamPlan::File { path, flags } => {
-                let file = make(path, flags, birth.plan.context.stream_mode, step)?;
-                place(file, number, step)?;
-            }
-            StreamPlan::Terminal => {
-                let Some((path, settings)) = birth
-                    .plan
-                    .terminal
-                    .zip(birth.plan.context.terminal.as_ref())
-                else {
-                    continue;
-                };
-                let before = usize::try_from(number).unwrap_or(0);
-                let mut before = birth.plan.streams.iter().take(before);
-                let first = !before.any(|stream| matches!(stream, StreamPlan::Terminal));
-                let file = terminal::open(path, settings, (number == 0, first), step)?;
-                place(file, number, step)?;
-            }
-        }
-    }
-    Ok(())
-}
-
 fn moved(plan: &Plan<'_>, index: u16) -> c_int {
     plan.moved.get(usize::from(index)).map_or(-1, Cell::get)
 }
@@ -326,37 +298,6 @@ fn duplicate(from: c_int, to: c_int, step: Step) -> Result<(), Failure> {
     }
     // SAFETY: no addresses are involved.
     check(step, unsafe { libc::dup3(from, to, 0) }).map(|_| ())
-}
-
-/// Puts a descriptor that was just opened into its place.
-fn place(file: c_int, number: c_int, step: Step) -> Result<(), Failure> {
-    duplicate(file, number, step)?;
-    if file != number {
-        // SAFETY: the descriptor was opened above and is not used again.
-        unsafe { libc::close(file) };
-    }
-    Ok(())
-}
-
-/// Opens a file that is there already.
-pub(crate) fn open(path: *const c_char, flags: c_int, step: Step) -> Result<c_int, Failure> {
-    make(path, flags, 0, step)
-}
-
-/// Opens a file without waiting: a queue without a partner or a terminal without a line must not hold the parent up. One that
-/// is missing gets exactly this mode, where the flags say that it is to be made.
-fn make(path: *const c_char, flags: c_int, mode: u16, step: Step) -> Result<c_int, Failure> {
-    let quick = libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
-    // SAFETY: a prepared text; the mask is this process's own.
-    let file = unsafe {
-        let mask = libc::umask(0);
-        let file = libc::open(path, flags | quick, libc::c_uint::from(mode));
-        libc::umask(mask);
-        file
-    };
-    check(step, file)?;
-    set_blocking(file, true, step)?;
-    Ok(file)
 }
 
 fn set_blocking(file: c_int, blocking: bool, step: Step) -> Result<(), Failure> {
@@ -501,6 +442,14 @@ pub(crate) fn current_limit(resource: u32) -> Result<[u64; 2], Failure> {
     };
     check(Step::Limits, result)?;
     Ok(current)
+}
+
+/// Whoever reads from a terminal as somebody else owns it for that time.
+fn give_terminal(plan: &Plan<'_>) -> Result<(), Failure> {
+    match (&plan.context.identity, plan.streams[0]) {
+        (Some(identity), StreamPlan::Terminal) => terminal::give(0, identity.uid, Step::Stdin),
+        _ => Ok(()),
+    }
 }
 
 /// The C library's functions of the same names would tell all threads of the parent to change theirs too.

@@ -147,6 +147,7 @@ fn set_up(
         return Err(SetupError::new(Step::User, Errno::INVAL, detail));
     }
     attributes::set_keyring(sandbox.keyring, identity, reporter)?;
+    terminal::give(job, identity)?;
     let owner = numbers.map(|identity| (identity.uid, identity.gid));
     folders::make_all(&sandbox.folders, owner)
         .map_err(|(step, error)| SetupError::new(step, error.errno, error.detail))?;

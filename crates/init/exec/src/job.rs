@@ -38,6 +38,8 @@ pub(crate) struct Job {
     pub(crate) ipc_store: Option<[u16; 2]>,
     /// A terminal that may have to be waited for.
     pub(crate) terminal: Option<AwaitedTerminal>,
+    /// Whoever it runs as owns the terminal that it reads from.
+    pub(crate) gives_terminal: bool,
     /// Number of the descriptor of the map in which this process is exempt from the restriction of its group.
     pub(crate) exemptions: Option<u16>,
 }
@@ -98,6 +100,7 @@ impl Job {
             network_store: None,
             ipc_store: None,
             terminal: None,
+            gives_terminal: context.stdin == Stream::Terminal,
             exemptions: None,
         }
     }

@@ -171,20 +171,28 @@ fn names_a_file(output: &ExecOutput) -> bool {
     )
 }
 
-/// How the terminal of a unit is left when the unit has ended, if it uses one and wants that.
+/// How the terminal of a unit is left when the unit has ended, if it uses one and wants that, or was lent it.
 pub(super) fn left_terminal(config: &UnitConfig) -> Option<Terminal> {
     let settings = &config.exec.terminal;
     let wants = settings.reset || settings.vhangup || settings.vt_disallocate;
-    let input = effective::stdin(config);
-    let reads = matches!(
-        input,
-        ExecInput::Tty | ExecInput::TtyForce | ExecInput::TtyFail
-    );
     let writes = [effective::stdout(config), effective::stderr(config)].contains(&ExecOutput::Tty);
-    (wants && (reads || writes)).then(|| Terminal {
+    let is_used = reads_terminal(config) || writes;
+    (wants && is_used || lends_terminal(config)).then(|| Terminal {
         size: None,
         ..terminal(config, &ExecInput::Null)
     })
+}
+
+/// Whether a unit's user owns its terminal while it runs.
+pub(super) fn lends_terminal(config: &UnitConfig) -> bool {
+    reads_terminal(config) && effective::user(config).is_some()
+}
+
+fn reads_terminal(config: &UnitConfig) -> bool {
+    matches!(
+        effective::stdin(config),
+        ExecInput::Tty | ExecInput::TtyForce | ExecInput::TtyFail
+    )
 }
 
 fn terminal(config: &UnitConfig, input: &ExecInput) -> Terminal {

@@ -10,7 +10,7 @@ use rustix::time::Timespec;
 
 use super::calls;
 use super::outcome::{During, SetupError};
-use crate::context::{TakeControl, Terminal};
+use crate::context::{Identity, TakeControl, Terminal};
 use crate::job::{AwaitedTerminal, Job};
 use crate::step::Step;
 use crate::terminal;
@@ -32,6 +32,18 @@ pub(super) fn take(job: &Job) -> Result<(), SetupError> {
         calls::duplicate(&taken, i32::from(*number)).during(Step::Stdin, what)?;
     }
     Ok(())
+}
+
+/// Whoever reads from a terminal as somebody else owns it for that time.
+pub(super) fn give(job: &Job, identity: Option<&Identity>) -> Result<(), SetupError> {
+    let Some(identity) = identity.filter(|_| job.gives_terminal) else {
+        return Ok(());
+    };
+    let given = terminal::give(0, identity.uid, Step::Stdin);
+    let given = given.map_err(|failure| Errno::from_raw_os_error(failure.errno));
+    given.during(Step::Stdin, || {
+        format!("cannot give its terminal to user {}", identity.uid)
+    })
 }
 
 fn wait(terminal: &Terminal) -> Result<OwnedFd, Errno> {

@@ -9,3 +9,4 @@ mod guest;
 mod parents;
 mod rig;
 mod settings;
+mod streams;

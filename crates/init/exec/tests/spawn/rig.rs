@@ -73,3 +73,12 @@ pub(crate) fn own_descriptors() -> usize {
 pub(crate) fn open(path: &str) -> OwnedFd {
     std::fs::File::open(path).unwrap().into()
 }
+
+/// A terminal: the side of whoever types, and the path of the other.
+pub(crate) fn terminal() -> (OwnedFd, String) {
+    let typist = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR).unwrap();
+    rustix::pty::grantpt(&typist).unwrap();
+    rustix::pty::unlockpt(&typist).unwrap();
+    let path = rustix::pty::ptsname(&typist, Vec::new()).unwrap();
+    (typist, path.into_string().unwrap())
+}

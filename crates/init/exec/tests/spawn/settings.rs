@@ -8,7 +8,7 @@ use muster_exec::{
     WorkingDirectory,
 };
 
-use crate::rig::{is_root, output, program, shell, spawn, wait};
+use crate::rig::{is_root, output, program, shell, spawn, terminal, wait};
 
 const RLIMIT_CORE: u32 = 4;
 const RLIMIT_NOFILE: u32 = 7;
@@ -239,16 +239,13 @@ fn the_caller_stays_as_it_was() {
 
 #[test]
 fn a_terminal_becomes_the_controlling_one() {
-    let terminal = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR).unwrap();
-    rustix::pty::grantpt(&terminal).unwrap();
-    rustix::pty::unlockpt(&terminal).unwrap();
-    let path = rustix::pty::ptsname(&terminal, Vec::new()).unwrap();
+    let (terminal, path) = terminal();
     let context = ExecContext {
         stdin: Stream::Terminal,
         stdout: Stream::Same(0),
         stderr: Stream::Same(1),
         terminal: Some(Terminal {
-            path: path.to_str().unwrap().into(),
+            path: path.as_str().into(),
             control: TakeControl::IfFree,
             reset: true,
             hang_up: false,
@@ -267,7 +264,7 @@ fn a_terminal_becomes_the_controlling_one() {
     }
     let seen = String::from_utf8_lossy(&seen).into_owned();
     assert!(seen.starts_with("\u{1b}[r\u{1b}[H\u{1b}[3J"), "{seen:?}");
-    let expected = format!("{}\r\n12 34\r\ncontrols\r\n", path.to_str().unwrap());
+    let expected = format!("{path}\r\n12 34\r\ncontrols\r\n");
     assert!(seen.ends_with(&expected), "{seen:?}");
 }
 

@@ -1,6 +1,7 @@
 //! Small rules of single directives.
 
-use super::rig::{Fake, START, built_by, context, failure, variable};
+use super::rig::{Fake, START, built_by, context, failure, unit, variable};
+use crate::context::terminal_restorer;
 
 #[test]
 fn files_of_streams_have_the_mode_that_the_mask_leaves() {
@@ -52,4 +53,21 @@ fn a_priority_is_one_that_its_policy_has() {
     assert_eq!(of("CPUSchedulingPolicy=rr"), 1);
     assert_eq!(of("CPUSchedulingPolicy=fifo\nCPUSchedulingPriority=99"), 99);
     assert_eq!(of("CPUSchedulingPolicy=batch\nCPUSchedulingPriority=5"), 0);
+}
+
+#[test]
+fn a_terminal_that_was_lent_is_given_back() {
+    let owner = |lines: &str| {
+        let config = unit(&format!("ExecStart=/bin/x\nTTYPath=/dev/tty9\n{lines}"));
+        let restorer = terminal_restorer(&config, "/helper")?;
+        Some(restorer.identity.map(|identity| identity.uid))
+    };
+    assert_eq!(owner("StandardInput=tty"), None);
+    assert_eq!(owner("StandardInput=tty\nTTYReset=yes"), Some(None));
+    assert_eq!(owner("StandardInput=tty\nUser=web"), Some(Some(0)));
+    assert_eq!(
+        owner("StandardOutput=tty\nUser=web"),
+        None,
+        "it only writes"
+    );
 }
