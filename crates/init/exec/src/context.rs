@@ -51,6 +51,8 @@ pub struct ExecContext {
     pub no_new_privileges: bool,
     /// It leads a session of its own.
     pub new_session: bool,
+    /// Files of its streams may be where nobody answers: `muster-exec` opens them, so that the caller does not wait.
+    pub waits_for_files: bool,
     /// Descriptor 0.
     pub stdin: Stream,
     /// Descriptor 1.
@@ -97,6 +99,7 @@ impl Default for ExecContext {
             ignore_sigpipe: true,
             no_new_privileges: false,
             new_session: true,
+            waits_for_files: false,
             stdin: Stream::Null,
             stdout: Stream::Null,
             stderr: Stream::Null,

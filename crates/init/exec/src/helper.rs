@@ -5,7 +5,7 @@
 //! [`Report`](crate::Report)). It has one thread, no runtime and no state that outlives it.
 //!
 //! ```text
-//! job -> terminal -> memory policy, personality -> accounts -> keyring -> folders -> credentials
+//! job -> terminal, files of streams -> memory policy, personality -> accounts -> keyring -> folders -> credentials
 //!     -> PAM session -> (namespace of users, where rights are lacking) -> network, queues -> processes -> mounts, root
 //!     -> host's name -> groups -> namespace of users -> capabilities, user, secure bits -> folder -> labels
 //!     -> no new privileges -> descriptors -> restriction of file systems -> limits -> filter of system calls -> execve
@@ -25,6 +25,7 @@ mod credentials;
 mod directives;
 mod execute;
 mod exemption;
+mod files;
 mod labels;
 mod limits;
 mod login;
@@ -125,6 +126,7 @@ fn set_up(
     let stores = Stores::take(job)?;
     let exemption = Exemption::take(job)?;
     terminal::take(job)?;
+    files::take(job)?;
     attributes::set(sandbox, reporter)?;
     let (found, account) = match &sandbox.names {
         Some(names) => {

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::context::{
-    ExecContext, Identity, Limit, PassedFd, Stream, TakeControl, Terminal, WorkingDirectory,
+    ExecContext, FileAccess, Identity, Limit, PassedFd, Stream, TakeControl, Terminal,
+    WorkingDirectory,
 };
 use crate::environment::variables;
 use crate::sandbox::Sandbox;
@@ -40,6 +41,10 @@ pub(crate) struct Job {
     pub(crate) terminal: Option<AwaitedTerminal>,
     /// Whoever it runs as owns the terminal that it reads from.
     pub(crate) gives_terminal: bool,
+    /// Files that may have to be waited for, in the order of their streams.
+    pub(crate) files: Vec<AwaitedFile>,
+    /// Mode of those that are made.
+    pub(crate) stream_mode: u16,
     /// Number of the descriptor of the map in which this process is exempt from the restriction of its group.
     pub(crate) exemptions: Option<u16>,
 }
@@ -57,28 +62,69 @@ impl AwaitedTerminal {
     fn out_of(context: &mut ExecContext) -> Option<Self> {
         let waits = |terminal: &&Terminal| terminal.control == TakeControl::Wait;
         let terminal = context.terminal.as_ref().filter(waits)?.clone();
-        let streams = [&context.stdin, &context.stdout, &context.stderr];
-        let mut found = Vec::new();
-        for (number, stream) in (0..).zip(streams) {
-            let is_one = match stream {
-                Stream::Terminal => true,
-                Stream::Same(other) => found.contains(other),
-                _ => false,
-            };
-            found.extend(is_one.then_some(number));
-        }
-        let streams = [&mut context.stdin, &mut context.stdout, &mut context.stderr];
-        for (number, stream) in (0..).zip(streams) {
-            if found.contains(&number) {
-                *stream = Stream::Null;
-            }
-        }
+        let found = take_streams(context, |stream| *stream == Stream::Terminal);
+        let found = found.into_iter().map(|(number, _)| number).collect();
         context.terminal = None;
         Some(Self {
             terminal,
             streams: found,
         })
     }
+}
+
+/// A file that a stream is connected to.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AwaitedFile {
+    /// Number of the stream.
+    pub(crate) stream: u8,
+    pub(crate) file: FileOrStream,
+}
+
+/// What a stream is connected to.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum FileOrStream {
+    /// A file.
+    File(Box<str>, FileAccess),
+    /// What an earlier stream is connected to.
+    Same(u8),
+}
+
+impl AwaitedFile {
+    /// Takes the files out of a context that is to wait for them: their streams are nothing until then.
+    fn out_of(context: &mut ExecContext) -> Vec<Self> {
+        if !context.waits_for_files {
+            return Vec::new();
+        }
+        let found = take_streams(context, |stream| matches!(stream, Stream::File { .. }));
+        let found = found.into_iter().filter_map(|(stream, taken)| {
+            let file = match taken {
+                Stream::File { path, access } => FileOrStream::File(path, access),
+                Stream::Same(other) => FileOrStream::Same(other),
+                _ => return None,
+            };
+            Some(Self { stream, file })
+        });
+        found.collect()
+    }
+}
+
+/// Takes streams out of a context, with those that are the same: they are nothing from now on.
+fn take_streams(
+    context: &mut ExecContext,
+    is_wanted: impl Fn(&Stream) -> bool,
+) -> Vec<(u8, Stream)> {
+    let mut taken: Vec<(u8, Stream)> = Vec::new();
+    let streams = [&mut context.stdin, &mut context.stdout, &mut context.stderr];
+    for (number, stream) in (0..).zip(streams) {
+        let is_one = match &*stream {
+            Stream::Same(other) => taken.iter().any(|(number, _)| number == other),
+            other => is_wanted(other),
+        };
+        if is_one {
+            taken.push((number, std::mem::take(stream)));
+        }
+    }
+    taken
 }
 
 impl Job {
@@ -101,6 +147,8 @@ impl Job {
             ipc_store: None,
             terminal: None,
             gives_terminal: context.stdin == Stream::Terminal,
+            files: Vec::new(),
+            stream_mode: context.stream_mode,
             exemptions: None,
         }
     }
@@ -204,6 +252,7 @@ pub fn delegate(
         ignore_sigpipe: context.ignore_sigpipe,
         new_session: context.new_session,
         stream_mode: context.stream_mode,
+        waits_for_files: context.waits_for_files,
         stdin: context.stdin.clone(),
         stdout: context.stdout.clone(),
         stderr: context.stderr.clone(),
@@ -215,6 +264,7 @@ pub fn delegate(
         network_store,
         ipc_store,
         terminal: AwaitedTerminal::out_of(&mut outer),
+        files: AwaitedFile::out_of(&mut outer),
         exemptions,
         ..Job::of(context)
     };

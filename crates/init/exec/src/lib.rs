@@ -6,7 +6,7 @@
 //! ```text
 //! ExecContext + descriptors --Prepared::new--> Prepared --Spawner::spawn--> Spawned { pid, pidfd }
 //!                                                            |                or SpawnError { step, errno, exit code }
-//!                                            Launch { cgroup, parent, mode } + Slot
+//!                                            Launch { cgroup, parent } + Slot
 //! ```
 //!
 //! # How a process is started
@@ -20,8 +20,9 @@
 //! the process that outlives the manager. The kernel writes the new pid into the caller's [`Slot`], memory that outlives
 //! the manager too, before the process first runs: a manager that dies right after starting something can find it.
 //!
-//! [`Mode::Detached`] copies the memory instead and does not wait: for programs and folders on file systems that the
-//! caller itself has to serve before they answer. A failed step is then seen only as the exit code of [`Step`].
+//! The caller waits for whatever the new process waits for. A program, folder or file on a file system that may not answer (one
+//! of another machine, or one that a process serves) is therefore not for the direct path: such a context gets a [`Sandbox`],
+//! if only an empty one, and [`waits_for_files`](ExecContext::waits_for_files).
 //!
 //! # What needs an ordinary process
 //! Folders full of files for a new owner, namespaces, mounts, secrets, PAM, names that only name services know, capabilities
@@ -92,5 +93,5 @@ pub use sandbox::{
     NumaPolicy, Sandbox,
 };
 pub use slot::{Slot, SlotEntry, SlotError};
-pub use spawn::{Launch, Mode, Parent, SpawnError, Spawned, Spawner, SpawnerError};
+pub use spawn::{Launch, Parent, SpawnError, Spawned, Spawner, SpawnerError};
 pub use step::Step;

@@ -314,7 +314,7 @@ fn mask(processors: &[u16]) -> Result<Vec<u64>, PrepareError> {
     Ok(mask)
 }
 
-fn open_flags(access: FileAccess) -> c_int {
+pub(crate) fn open_flags(access: FileAccess) -> c_int {
     let made = libc::O_CREAT;
     match access {
         FileAccess::Read => libc::O_RDONLY,

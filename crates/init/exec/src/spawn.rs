@@ -41,16 +41,6 @@ pub enum Parent {
     Same,
 }
 
-/// Whether the caller waits for the program to be executed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// It does, in the same memory: nothing is copied, and a failed step is returned.
-    #[default]
-    Suspended,
-    /// It does not: memory is copied, and a failed step is an exit code from 200 on.
-    Detached,
-}
-
 /// Circumstances of one start that are not part of how the process runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Launch<'a> {
@@ -60,8 +50,6 @@ pub struct Launch<'a> {
     pub joins: &'a [OwnedFd],
     /// Whose child it is.
     pub parent: Parent,
-    /// Whether the caller waits.
-    pub mode: Mode,
 }
 
 /// A process that runs.
@@ -209,16 +197,14 @@ impl Spawner {
         launch: &Launch<'_>,
         slot: &mut Slot,
     ) -> Result<Spawned, SpawnError> {
-        let suspended = launch.mode == Mode::Suspended;
         match launch.cgroup {
-            Some(SpawnTarget::Born(folder)) if suspended => {
+            Some(SpawnTarget::Born(folder)) => {
                 let born = Group::Born(folder.as_fd());
                 match self.attempt(prepared, launch, born, slot)? {
                     Attempt::Runs(spawned) => Ok(spawned),
                     Attempt::NeverRan(_) => self.joining(prepared, launch, folder, slot),
                 }
             }
-            Some(SpawnTarget::Born(folder)) => self.joining(prepared, launch, folder, slot),
             Some(SpawnTarget::Joins(file)) => {
                 let joins = Group::Joins(file.as_fd());
                 self.once(prepared, launch, joins, slot)
@@ -272,8 +258,7 @@ impl Spawner {
         group: Group<'_>,
         slot: &mut Slot,
     ) -> Result<Attempt, SpawnError> {
-        let suspended = launch.mode == Mode::Suspended;
-        let own = OwnSettings::before(prepared, suspended);
+        let own = OwnSettings::before(prepared);
         let report = Report::default();
         let cloned = self.clone(prepared, launch, group, slot, &report);
         own.restore();
@@ -282,11 +267,7 @@ impl Spawner {
             let detail = format!("cannot make a process for {program}");
             SpawnError::new(Step::Memory, error, detail, None)
         })?;
-        let outcome = if suspended {
-            report.outcome()
-        } else {
-            Outcome::Executed
-        };
+        let outcome = report.outcome();
         if outcome != Outcome::Executed && launch.parent == Parent::Own {
             reap(&pidfd);
         }
@@ -314,17 +295,12 @@ impl Spawner {
         slot: &mut Slot,
         report: &Report,
     ) -> Result<(Pid, OwnedFd), Errno> {
-        let suspended = launch.mode == Mode::Suspended;
         let mut sources = prepared.descriptors().to_vec();
         let own = sources.len();
         sources.extend(group.joins());
         sources.extend(launch.joins.iter().map(AsFd::as_fd));
-        let loaded = if suspended {
-            let numbers = &mut self.numbers;
-            self.window.load(&self.null, &sources, numbers)?
-        } else {
-            None
-        };
+        let numbers = &mut self.numbers;
+        let loaded = self.window.load(&self.null, &sources, numbers)?;
         let numbers = loaded.is_some().then_some(&*self.numbers);
         let plan = prepared.plan(numbers);
         let joins: Vec<RawFd> = match numbers {
@@ -340,11 +316,11 @@ impl Spawner {
             ignored: self.ignored,
         };
         let mut pidfd: RawFd = -1;
-        let mut flags =
-            CLONE_CLEAR_SIGHAND | flag(libc::CLONE_PIDFD) | flag(libc::CLONE_PARENT_SETTID);
-        if suspended {
-            flags |= flag(libc::CLONE_VM) | flag(libc::CLONE_VFORK);
-        }
+        let mut flags = CLONE_CLEAR_SIGHAND
+            | flag(libc::CLONE_PIDFD)
+            | flag(libc::CLONE_PARENT_SETTID)
+            | flag(libc::CLONE_VM)
+            | flag(libc::CLONE_VFORK);
         if loaded.is_some() {
             flags |= flag(libc::CLONE_FILES);
         }
@@ -373,8 +349,7 @@ impl Spawner {
         };
         let argument = (&raw mut birth).cast();
         // SAFETY: with CLONE_VM goes CLONE_VFORK, so this thread is suspended while the child uses `birth`, `plan`,
-        // `report` and the stack, which only one thread can use through `&mut self`. Without CLONE_VM the child has
-        // copies. With CLONE_FILES it takes a copy of the table before it touches it. The stack's top is page-aligned.
+        // `report` and the stack, which only one thread can use through `&mut self`. With CLONE_FILES it takes a copy of the table before it touches it. The stack's top is page-aligned.
         // `pidfd` and the slot live longer than the call.
         let cloned = unsafe { clone3(&mut args, start, argument) };
         if loaded.is_some() {
@@ -469,9 +444,9 @@ struct OwnSettings {
 const COREDUMP_FILTER: &str = "/proc/self/coredump_filter";
 
 impl OwnSettings {
-    fn before(prepared: &Prepared<'_>, suspended: bool) -> Self {
+    fn before(prepared: &Prepared<'_>) -> Self {
         let context = prepared.context;
-        let shares = suspended && context.identity.is_some();
+        let shares = context.identity.is_some();
         let coredump_filter = context.coredump_filter.and_then(|wanted| {
             // It belongs to the memory and is handed on at execution, so the caller sets its own for a moment.
             let own = std::fs::read_to_string(COREDUMP_FILTER).ok()?;

@@ -14,4 +14,5 @@ mod pam;
 mod processes;
 mod rig;
 mod settings;
+mod streams;
 mod whole;

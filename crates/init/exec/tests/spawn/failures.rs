@@ -1,13 +1,11 @@
 //! Each step that can fail, and what is said about it.
 
-use std::os::fd::AsFd;
-
 use muster_exec::{
-    ExecContext, FileAccess, Identity, Launch, Limit, Mode, Scheduler, Step, Stream, TakeControl,
+    ExecContext, FileAccess, Identity, Launch, Limit, Scheduler, Step, Stream, TakeControl,
     Terminal, WorkingDirectory,
 };
 
-use crate::rig::{is_root, own_descriptors, program, shell, spawn, wait};
+use crate::rig::{is_root, own_descriptors, program, spawn};
 
 /// The step, its exit code, the error number and what is said.
 fn failure(change: impl FnOnce(&mut ExecContext)) -> (Step, u8, i32, String) {
@@ -145,22 +143,6 @@ fn a_step_without_the_right_to_it_is_named() {
         Step::Chdir,
         "the folder is entered with the rights of the user"
     );
-}
-
-#[test]
-fn a_detached_start_fails_by_exit_code() {
-    let launch = Launch {
-        mode: Mode::Detached,
-        ..Launch::default()
-    };
-    let spawned = spawn(&program("/no/such"), &[], &launch).unwrap();
-    assert_eq!(wait(spawned.pid).exit_status(), Some(203));
-    let spawned = spawn(
-        &shell("exit 7"),
-        &[crate::rig::open("/dev/null").as_fd()],
-        &launch,
-    );
-    assert_eq!(wait(spawned.unwrap().pid).exit_status(), Some(7));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use muster_cgroup::{
     Amount, CgroupPath, CpuQuota, Hierarchy, Legacy, Mode as TreeMode, Occasion, Plan, Resources,
     SpawnTarget, Tree,
 };
-use muster_exec::{ExecContext, Launch, Mode};
+use muster_exec::{ExecContext, Launch};
 
 use crate::rig::{output, program, shell, spawn, wait};
 
@@ -70,21 +70,15 @@ fn wait_empty(tree: &Tree) {
 }
 
 /// Starts something in the group, sees that it is there, and ends it.
-fn round(tree: &Tree, mode: Mode) {
+fn round(tree: &Tree) {
     let target = tree.target(&unit()).unwrap();
     let launch = Launch {
         cgroup: Some(&target),
-        mode,
         ..Launch::default()
     };
     let spawned = spawn(&sleeper(), &[], &launch).unwrap();
-    let end = Instant::now() + Duration::from_secs(10);
-    while tree.processes(&unit()).unwrap() != [spawned.pid] {
-        assert!(
-            mode == Mode::Detached && Instant::now() < end,
-            "it is not in its group"
-        );
-    }
+    let inside = tree.processes(&unit()).unwrap();
+    assert_eq!(inside, [spawned.pid], "it is in its group");
     tree.kill(&unit()).unwrap();
     assert_eq!(wait(spawned.pid).terminating_signal(), Some(libc::SIGKILL));
     wait_empty(tree);
@@ -97,10 +91,7 @@ fn a_group_that_was_killed_can_be_used_again() {
         return;
     };
     for _ in 0..3 {
-        round(&rig.tree, Mode::Suspended);
-    }
-    for _ in 0..2 {
-        round(&rig.tree, Mode::Detached);
+        round(&rig.tree);
     }
 }
 
@@ -161,26 +152,23 @@ fn a_process_is_in_its_groups_of_the_first_version_before_it_runs() {
         println!("{test}: this machine has no such controllers, and so nothing to join");
         assert!(plan.legacy.is_empty());
     }
-    for mode in [Mode::Suspended, Mode::Detached] {
-        let target = rig.tree.target(&unit()).unwrap();
-        let (mut reader, writer) = std::io::pipe().unwrap();
-        let launch = Launch {
-            cgroup: Some(&target),
-            joins: &joins,
-            mode,
-            ..Launch::default()
-        };
-        let context = shell("cat /proc/self/cgroup; ls -l /proc/self/fd | grep -c cgroup.procs");
-        let spawned = spawn(&context, &[writer.as_fd()], &launch).unwrap();
-        drop(writer);
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
-        let inside = text.lines().filter(|line| line.ends_with("/x.service"));
-        // In that of the tree too; and nothing of it is left open.
-        assert_eq!(inside.count(), joins.len() + 1, "{mode:?}: {text}");
-        assert_eq!(text.lines().last(), Some("0"), "{mode:?}: {text}");
-        wait(spawned.pid);
-    }
+    let target = rig.tree.target(&unit()).unwrap();
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let launch = Launch {
+        cgroup: Some(&target),
+        joins: &joins,
+        ..Launch::default()
+    };
+    let context = shell("cat /proc/self/cgroup; ls -l /proc/self/fd | grep -c cgroup.procs");
+    let spawned = spawn(&context, &[writer.as_fd()], &launch).unwrap();
+    drop(writer);
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
+    let inside = text.lines().filter(|line| line.ends_with("/x.service"));
+    // In that of the tree too; and nothing of it is left open.
+    assert_eq!(inside.count(), joins.len() + 1, "{text}");
+    assert_eq!(text.lines().last(), Some("0"), "{text}");
+    wait(spawned.pid);
     wait_empty(&rig.tree);
 }
 

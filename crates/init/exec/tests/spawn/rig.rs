@@ -70,10 +70,6 @@ pub(crate) fn own_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-pub(crate) fn open(path: &str) -> OwnedFd {
-    std::fs::File::open(path).unwrap().into()
-}
-
 /// A terminal: the side of whoever types, and the path of the other.
 pub(crate) fn terminal() -> (OwnedFd, String) {
     let typist = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR).unwrap();

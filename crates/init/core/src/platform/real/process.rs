@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use muster_engine::ids::ActionId;
 use muster_engine::protocol::{Process, SpawnError};
-use muster_exec::{ExecContext, Launch as ExecLaunch, Mode, Parent, Prepared};
+use muster_exec::{ExecContext, Launch as ExecLaunch, Parent, Prepared};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::{RealPlatform, cgroups};
@@ -57,7 +57,6 @@ impl RealPlatform {
             cgroup: Some(&target),
             joins: &joins,
             parent: Parent::Same,
-            mode: Mode::Suspended,
         };
         let spawned = self
             .spawner
@@ -86,7 +85,6 @@ impl RealPlatform {
             cgroup: None,
             joins: &[],
             parent: Parent::Same,
-            mode: Mode::Suspended,
         };
         let spawned = self.spawner.spawn(&mut prepared, &how, &mut self.slot);
         spawned.map(drop).map_err(io::Error::other)
