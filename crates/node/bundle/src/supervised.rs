@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use muster_api::domain::{InstanceIdent, RuntimeInfo};
 use muster_runtime::{
     AdoptError, Adopted, Ended, InstanceSpec, RunEvent, RunId, RunPlace, RunState, Runtime,
@@ -262,6 +262,7 @@ impl<B: Backend> Supervised<B> {
     async fn take_over(
         &self,
         known: Vec<InstanceIdent>,
+        grace: Duration,
     ) -> Result<Vec<Adopted>, SuperviseError<B::Error>> {
         // Before anything else: ending what is too many takes its time, and what ends meanwhile is told of only once.
         for instance in &known {
@@ -272,17 +273,7 @@ impl<B: Backend> Supervised<B> {
         // after their end.
         units.retain(|unit| self.place_of(unit.instance).folder().is_dir());
         let (newest, older) = sort_out(units);
-        for unit in older {
-            let ended = self
-                .units
-                .runner()
-                .stop(unit.name.clone(), Duration::ZERO)
-                .await;
-            if let Err(error) = ended {
-                // It does not keep the others from being adopted; the next start of its instance tries again.
-                tracing::warn!(unit = %unit.name, error = %ErrorChain(&error), "cannot end an earlier start of an instance");
-            }
-        }
+        join_all(older.into_iter().map(|unit| self.end_earlier(unit, grace))).await;
         let mut adopted = HashMap::new();
         for instance in known {
             let id = instance.instance_id();
@@ -308,13 +299,24 @@ impl<B: Backend> Supervised<B> {
         }
         let mut rest: BTreeSet<Uuid> = newest.into_keys().collect();
         rest.extend(instances_in(&self.folder));
-        for id in rest.into_iter().filter(|id| !adopted.contains_key(id)) {
-            // What cannot be cleared away does not keep what runs from being adopted; the next start tries again.
-            if let Err(error) = self.remove(id, Duration::ZERO).await {
-                tracing::warn!(instance = %id, error = %ErrorChain(&error), "cannot clear away what is left of an instance");
-            }
-        }
+        rest.retain(|id| !adopted.contains_key(id));
+        join_all(rest.into_iter().map(|id| self.clear_away(id, grace))).await;
         Ok(adopted.into_values().collect())
+    }
+
+    /// What does not end does not keep others from being adopted; the next start of its instance tries again.
+    async fn end_earlier(&self, unit: InstanceUnit, grace: Duration) {
+        let ended = self.units.runner().stop(unit.name.clone(), grace).await;
+        if let Err(error) = ended {
+            tracing::warn!(unit = %unit.name, error = %ErrorChain(&error), "cannot end an earlier start of an instance");
+        }
+    }
+
+    /// What cannot be cleared away does not keep what runs from being adopted; the next start tries again.
+    async fn clear_away(&self, instance: Uuid, grace: Duration) {
+        if let Err(error) = self.remove(instance, grace).await {
+            tracing::warn!(%instance, error = %ErrorChain(&error), "cannot clear away what is left of an instance");
+        }
     }
 
     /// A start whose unit ended well and was forgotten while nobody looked.
@@ -372,9 +374,13 @@ impl<B: Backend> Runtime for Supervised<B> {
         self.backend.is_retired()
     }
 
-    fn adopt(&self, known: Vec<InstanceIdent>) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>> {
+    fn adopt(
+        &self,
+        known: Vec<InstanceIdent>,
+        grace: Duration,
+    ) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>> {
         Box::pin(async move {
-            let adopted = self.take_over(known).await;
+            let adopted = self.take_over(known, grace).await;
             adopted.map_err(|error| AdoptError {
                 source: error.into(),
             })

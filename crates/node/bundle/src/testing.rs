@@ -211,7 +211,11 @@ async fn run(driven: &Driven<'_>, words: &[String]) -> Result<(), String> {
         }
         ["adopt", names @ ..] => {
             let known = names.iter().map(|name| ident(name)).collect();
-            for one in runtime.adopt(known).await.map_err(unadopted)? {
+            for one in runtime
+                .adopt(known, Duration::ZERO)
+                .await
+                .map_err(unadopted)?
+            {
                 println!(
                     "adopted {} {} {:?}",
                     one.instance.item_id, one.run.0, one.state
@@ -234,7 +238,10 @@ async fn run(driven: &Driven<'_>, words: &[String]) -> Result<(), String> {
         }
         ["watch", names @ ..] => {
             let known = names.iter().map(|name| ident(name)).collect();
-            runtime.adopt(known).await.map_err(unadopted)?;
+            runtime
+                .adopt(known, Duration::ZERO)
+                .await
+                .map_err(unadopted)?;
             let mut events = runtime.events();
             println!("watching");
             while let Some(event) = events.recv().await {
@@ -258,7 +265,10 @@ async fn run(driven: &Driven<'_>, words: &[String]) -> Result<(), String> {
         ["start-stop", name, others @ ..] => {
             let spec = Arc::new(spec(name, "exec sleep 1000", Options::default()));
             let known = others.iter().map(|name| ident(name)).collect();
-            runtime.adopt(known).await.map_err(unadopted)?;
+            runtime
+                .adopt(known, Duration::ZERO)
+                .await
+                .map_err(unadopted)?;
             runtime.prepare(spec.clone()).await.map_err(fail)?;
             runtime.start(spec, RunId(1)).await.map_err(fail)?;
             runtime

@@ -68,7 +68,11 @@ impl Runtime for Files {
         }
     }
 
-    fn adopt(&self, known: Vec<InstanceIdent>) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>> {
+    fn adopt(
+        &self,
+        known: Vec<InstanceIdent>,
+        _: Duration,
+    ) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>> {
         Box::pin(async move {
             let mut adopted = Vec::new();
             let names: BTreeSet<PathBuf> = known.iter().map(|ident| self.path(ident)).collect();

@@ -130,10 +130,10 @@ impl Launcher {
         let adopted = match is_new {
             // What runs may be all that there should be: it runs on until the controller says what that is.
             true => Vec::new(),
-            false => workshop.take_over(&saved).await?,
+            false => workshop.take_over(&saved, limits.stop_grace).await?,
         };
         let adopted = workshop.introduce(&saved, adopted).await;
-        let (decider, step) = Decider::recover(limits, saved, adopted, clock::now());
+        let (decider, step) = Decider::recover(limits.clone(), saved, adopted, clock::now());
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let reports = Reports::default();
         let driver = Driver {
@@ -143,6 +143,7 @@ impl Launcher {
             actions: JoinSet::new(),
             fetches: BTreeMap::new(),
             is_new,
+            grace: limits.stop_grace,
         };
         let launcher = Self {
             commands,
@@ -202,6 +203,8 @@ struct Driver {
     fetches: BTreeMap<InstanceIdent, AbortHandle>,
     /// Nothing was taken over yet: there was no record of anything.
     is_new: bool,
+    /// For what has to end and of which nobody knows how long it may take.
+    grace: Duration,
 }
 
 impl Driver {
@@ -250,7 +253,7 @@ impl Driver {
             };
             if matches!(event, Event::Update(_))
                 && std::mem::take(&mut self.is_new)
-                && let Err(error) = self.workshop.take_over(&Saved::default()).await
+                && let Err(error) = self.workshop.take_over(&Saved::default(), self.grace).await
             {
                 // The same ends the launcher when it starts with records: better to begin anew than to start things twice.
                 tracing::error!(error = %ErrorChain(&error), "cannot remove what nobody has a record of");

@@ -78,8 +78,12 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
         false
     }
 
-    /// Takes over what still runs of `known` instances, and removes what is left of all others.
-    fn adopt(&self, known: Vec<InstanceIdent>) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>>;
+    /// Takes over what still runs of `known` instances. All others are asked to end, together, ended after `grace`, and removed.
+    fn adopt(
+        &self,
+        known: Vec<InstanceIdent>,
+        grace: Duration,
+    ) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>>;
 
     /// Makes everything that starting needs, so that [`start`](Self::start) is quick.
     fn prepare(&self, spec: Arc<InstanceSpec>) -> BoxFuture<'_, Result<(), RuntimeError>>;

@@ -50,6 +50,8 @@ struct Init {
     news: Mutex<Option<mpsc::Receiver<UnitEvent>>>,
     /// Each is told that a unit is to be stopped, and lets it go on by an answer.
     stopping: Option<mpsc::Sender<oneshot::Sender<()>>>,
+    /// How long each that was stopped had for it.
+    graces: Mutex<Vec<Duration>>,
 }
 
 impl UnitRunner for Init {
@@ -63,6 +65,7 @@ impl UnitRunner for Init {
 
     fn stop(&self, unit: UnitName, within: Duration) -> BoxFuture<'_, Result<(), UnitError>> {
         Box::pin(async move {
+            self.graces.lock().unwrap().push(within);
             if let Some(stopping) = &self.stopping {
                 let (go_on, wait) = oneshot::channel();
                 stopping.send(go_on).await.unwrap();
@@ -149,7 +152,7 @@ async fn an_earlier_start_that_does_not_end_keeps_nothing_from_being_adopted() {
     });
     let runtime = Supervised::new(Nothing, folder.path().to_owned(), init.clone());
     let adopted = runtime
-        .adopt(vec![one.clone(), other.clone()])
+        .adopt(vec![one.clone(), other.clone()], Duration::ZERO)
         .await
         .unwrap();
     let mut adopted: Vec<_> = adopted
@@ -181,7 +184,7 @@ async fn what_ends_while_earlier_starts_are_ended_is_told() {
     let mut events = runtime.events();
     let adopting = tokio::spawn({
         let (runtime, known) = (runtime.clone(), vec![one, other.clone()]);
-        async move { runtime.adopt(known).await }
+        async move { runtime.adopt(known, Duration::ZERO).await }
     });
     let go_on = stops.recv().await.unwrap();
     // Everything was looked at, and an earlier start is being ended.
@@ -196,4 +199,39 @@ async fn what_ends_while_earlier_starts_are_ended_is_told() {
     assert_eq!(told.state, RunState::Ended(Ended::Exited(3)));
     go_on.send(()).unwrap();
     assert_eq!(adopting.await.unwrap().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn those_of_whom_there_is_no_record_are_asked_to_end_together_and_have_their_time() {
+    const GRACE: Duration = Duration::from_secs(7);
+    let folder = tempfile::tempdir().unwrap();
+    let (known, one, other) = (ident("known"), ident("one"), ident("other"));
+    for instance in [&known, &one, &other] {
+        let place = Place::new(folder.path(), instance.instance_id());
+        place.make().unwrap();
+    }
+    let (stopping, mut stops) = mpsc::channel(2);
+    let units = vec![name(&known, 1), name(&one, 1), name(&other, 1)];
+    let init = Arc::new(Init {
+        units: Mutex::new(units),
+        stopping: Some(stopping),
+        ..Init::default()
+    });
+    let runtime = Supervised::new(Nothing, folder.path().to_owned(), init.clone());
+    let adopting = tokio::spawn(async move { runtime.adopt(vec![known], GRACE).await });
+    // Nobody waits until another has ended.
+    let mut asked = Vec::new();
+    for _ in 0..2 {
+        let stop = tokio::time::timeout(Duration::from_secs(30), stops.recv()).await;
+        asked.push(stop.expect("both are asked").unwrap());
+    }
+    for go_on in asked {
+        go_on.send(()).unwrap();
+    }
+    assert_eq!(adopting.await.unwrap().unwrap().len(), 1);
+    assert_eq!(*init.graces.lock().unwrap(), [GRACE, GRACE]);
+    for gone in [one, other] {
+        let place = Place::new(folder.path(), gone.instance_id());
+        assert!(!place.folder().exists(), "{gone} left its folder");
+    }
 }

@@ -34,7 +34,11 @@ impl Runtime for Anything {
         }
     }
 
-    fn adopt(&self, _: Vec<InstanceIdent>) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>> {
+    fn adopt(
+        &self,
+        _: Vec<InstanceIdent>,
+        _: Duration,
+    ) -> BoxFuture<'_, Result<Vec<Adopted>, AdoptError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
