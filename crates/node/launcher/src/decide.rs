@@ -177,11 +177,12 @@ impl Decider {
     /// What follows.
     pub fn step(&mut self, event: Event, now: Now) -> Step {
         let mut step = Step::default();
+        let mut new_overrides = false;
         match event {
             Event::Update(wanted) => self.take_update(wanted),
             Event::Overrides(overrides) => {
                 self.overrides = overrides;
-                step.changes.push(Change::Overrides(self.overrides.clone()));
+                new_overrides = true;
             }
             Event::Reach(reach) => self.reaches(reach, now, &mut step),
             Event::Fetched { target, result } => {
@@ -210,8 +211,13 @@ impl Decider {
             }
             Event::Tick => {}
         }
+        let known = self.overrides.len();
         self.overrides
             .retain(|it| it.expires.is_none_or(|expires| now.wall < expires));
+        if new_overrides || self.overrides.len() < known {
+            // What is over must not come back when the clock is set back and another launcher reads what was written down.
+            step.changes.push(Change::Overrides(self.overrides.clone()));
+        }
         let counts = self.offline_ttls().next().is_some();
         step.changes.extend(self.offline.count(counts, now));
         self.reconcile(now, &mut step);

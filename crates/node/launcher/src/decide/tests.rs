@@ -369,6 +369,11 @@ fn an_override_restarts_what_it_is_for_and_ends_by_itself() {
     world.pass(Duration::from_secs(101));
     world.run_actions();
     assert_eq!(world.starts, before + 2, "it has expired");
+    // The clock is set back to where it was in force.
+    world.set_clock_back(Duration::from_secs(101));
+    world.die();
+    world.run_actions();
+    assert_eq!(world.starts, before + 2, "it stays so");
 }
 
 #[test]

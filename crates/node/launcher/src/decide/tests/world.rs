@@ -84,6 +84,11 @@ impl World {
         }
     }
 
+    /// The clock on the wall, and no other.
+    pub(super) fn set_clock_back(&mut self, by: Duration) {
+        self.now.wall -= by;
+    }
+
     pub(super) fn event(&mut self, event: Event) {
         let step = self.decider.step(event, self.now);
         self.take(step);
