@@ -1,6 +1,7 @@
 //! The one task of the launcher, and its handle.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use muster_runtime::{AdoptError, RunEvent, Runtime};
 use muster_store::{Store, StoreError};
 use muster_telemetry::ErrorChain;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{self, AbortHandle, JoinSet};
 
 use crate::actions::Workshop;
 use crate::clock;
@@ -234,8 +235,11 @@ impl Driver {
                     }
                     None => break,
                 },
-                Some(done) = self.actions.join_next() => match done {
-                    Ok(event) => event,
+                Some(done) = self.actions.join_next_with_id() => match done {
+                    Ok((task, event)) => {
+                        self.forget_fetch(task, &event);
+                        event
+                    }
                     // Its end will never be told: better to begin anew than to wait for it for ever.
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                     // Only fetches are ended from outside, and nobody waits for those.
@@ -263,6 +267,16 @@ impl Driver {
             self.carry_out(step).await;
         }
         self.reports.close();
+    }
+
+    /// What has ended cannot be stopped any more. Another fetch for the same instance may have begun meanwhile.
+    fn forget_fetch(&mut self, task: task::Id, event: &Event) {
+        if let Event::Fetched { target, .. } = event
+            && let Entry::Occupied(known) = self.fetches.entry(target.ident().clone())
+            && known.get().id() == task
+        {
+            known.remove();
+        }
     }
 
     async fn carry_out(&mut self, step: Step) {
