@@ -136,7 +136,7 @@ impl Launcher {
         let adopted = workshop.introduce(&saved, adopted).await;
         let (decider, step) = Decider::recover(limits.clone(), saved, adopted, clock::now());
         let (commands, inbox) = mpsc::channel(COMMANDS);
-        let reports = Reports::default();
+        let reports = Reports::beginning_with(decider.statuses());
         let driver = Driver {
             decider,
             workshop: Arc::new(workshop),

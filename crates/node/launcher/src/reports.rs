@@ -45,11 +45,27 @@ pub struct Reports {
 
 #[derive(Debug, Default)]
 struct Shared {
+    first: Vec<InstanceStatus>,
     pending: Mutex<Pending>,
     news: Notify,
 }
 
 impl Reports {
+    /// Of a launcher that begins with these.
+    pub(crate) fn beginning_with(first: Vec<InstanceStatus>) -> Self {
+        let shared = Arc::new(Shared {
+            first,
+            ..Shared::default()
+        });
+        Self { shared }
+    }
+
+    /// All instances as they were found at the start, before there was any report.
+    #[must_use]
+    pub fn first(&self) -> &[InstanceStatus] {
+        &self.shared.first
+    }
+
     fn pending(&self) -> MutexGuard<'_, Pending> {
         // The guarded code does not panic; if it ever did, what is pending is still whole.
         self.shared

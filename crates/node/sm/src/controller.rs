@@ -71,7 +71,7 @@ impl ControllerLink {
         reports: Reports,
         alerts: Option<Arc<dyn Spool>>,
     ) -> Self {
-        let board = Arc::new(Board::default());
+        let board = Arc::new(Board::begin(&reports));
         let directory = services.launcher.directory().clone();
         let (cloud_out, cloud) = watch::channel(ConnectionState::Disconnected);
         let hello = {

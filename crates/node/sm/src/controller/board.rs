@@ -14,6 +14,13 @@ pub(super) struct Board {
 }
 
 impl Board {
+    /// One that already has what was there before the first report: a stream may begin before that.
+    pub(super) fn begin(reports: &Reports) -> Self {
+        let board = Self::default();
+        board.note(&Report::Settled(reports.first().to_vec()));
+        board
+    }
+
     pub(super) fn all(&self) -> Vec<InstanceStatus> {
         let statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
         statuses.values().cloned().collect()

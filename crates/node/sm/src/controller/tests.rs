@@ -1,5 +1,6 @@
 //! The link against a controller of the generated server code.
 
+mod beginning;
 mod offline;
 
 use std::net::SocketAddr;
@@ -103,7 +104,7 @@ struct Rig {
     nodes: mpsc::Receiver<Node>,
     server: RunningServer,
     announce: watch::Sender<SmInfo>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 async fn serve(address: SocketAddr, nodes: mpsc::Sender<Node>) -> RunningServer {
@@ -126,6 +127,18 @@ async fn rig() -> Rig {
 
 async fn rig_with(runtimes: Vec<Arc<dyn Runtime>>, images: Arc<dyn Images>) -> Rig {
     let folder = tempfile::tempdir().unwrap();
+    let (rig, task) = rig_of(folder, runtimes, images, Arc::new(Answers)).await;
+    tokio::spawn(task);
+    rig
+}
+
+/// The rig, and the launcher's task.
+async fn rig_of(
+    folder: TempDir,
+    runtimes: Vec<Arc<dyn Runtime>>,
+    images: Arc<dyn Images>,
+    networks: Arc<dyn Networks>,
+) -> (Rig, BoxFuture<'static, ()>) {
     let config = StoreConfig::new(folder.path().join("sm.db"), "test", OnDamage::Refuse);
     let store = Store::open(&config.schema(&SCHEMA)).unwrap().store;
     let parts = Parts {
@@ -140,13 +153,12 @@ async fn rig_with(runtimes: Vec<Arc<dyn Runtime>>, images: Arc<dyn Images>) -> R
         storage_folder: folder.path().join("storage"),
     };
     let (launcher, reports, task) = Launcher::start(parts, Limits::default()).await.unwrap();
-    tokio::spawn(task);
     let services = Services {
         launcher: launcher.clone(),
         node_config: Arc::new(Answers),
         monitoring: Arc::new(Answers),
         logs: Arc::new(Answers),
-        networks: Arc::new(Answers),
+        networks,
     };
     let (nodes_in, nodes) = mpsc::channel(4);
     let server = serve("127.0.0.1:0".parse().unwrap(), nodes_in.clone()).await;
@@ -160,15 +172,16 @@ async fn rig_with(runtimes: Vec<Arc<dyn Runtime>>, images: Arc<dyn Images>) -> R
     let (announce, info) = watch::channel(info);
     let config = StreamConfig::default();
     let link = ControllerLink::start(target, config, info, services, reports, None);
-    Rig {
+    let rig = Rig {
         announce,
         link,
         launcher,
         nodes_in,
         nodes,
         server,
-        _folder: folder,
-    }
+        folder,
+    };
+    (rig, Box::pin(task))
 }
 
 /// Parts that answer in a way that can be told from silence.
