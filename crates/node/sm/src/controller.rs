@@ -2,13 +2,14 @@
 
 mod board;
 mod commands;
+mod orders;
 pub(crate) mod protocol;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use muster_api::domain::{ConnectionState, SmInfo};
+use muster_api::domain::SmInfo;
 use muster_api::servicemanager::v5 as wire;
 use muster_launcher::{Launcher, Reports};
 use muster_rpc::{Dial, SendError, Spool, StreamBuilder, StreamConfig, StreamHandle};
@@ -55,14 +56,13 @@ async fn announce(mut info: watch::Receiver<SmInfo>, stream: StreamHandle<SmProt
 #[derive(Debug)]
 pub struct ControllerLink {
     stream: StreamHandle<SmProtocol>,
-    cloud: watch::Receiver<ConnectionState>,
 }
 
 impl ControllerLink {
-    /// Starts the link: four tasks, which end with the stream or with the launcher.
+    /// Starts the link: five tasks, which end with the stream or with the launcher.
     ///
     /// Every stream begins with `info` and the state of all instances; what changes follows as it happens. `alerts` are kept
-    /// by their owner until they have arrived.
+    /// by their owner until they have arrived. Whether the device reaches the cloud is for the launcher, which hears of it from here.
     pub fn start(
         dial: impl Dial,
         config: StreamConfig,
@@ -73,7 +73,6 @@ impl ControllerLink {
     ) -> Self {
         let board = Arc::new(Board::begin(&reports));
         let directory = services.launcher.directory().clone();
-        let (cloud_out, cloud) = watch::channel(ConnectionState::Disconnected);
         let hello = {
             let board = Arc::clone(&board);
             let (info, directory) = (info.clone(), directory.clone());
@@ -89,14 +88,9 @@ impl ControllerLink {
         let (stream, incoming) = builder.start();
         tokio::spawn(announce(info, stream.clone()));
         tokio::spawn(board::run(board, directory, reports, stream.clone()));
-        let commands = Commands::new(services, stream.clone(), cloud_out);
+        let commands = Commands::new(services, stream.clone());
         tokio::spawn(commands.run(incoming));
-        Self { stream, cloud }
-    }
-
-    /// Whether the device can reach the cloud, as the controller says; not, without a controller.
-    pub fn cloud(&self) -> watch::Receiver<ConnectionState> {
-        self.cloud.clone()
+        Self { stream }
     }
 
     /// The stream, for alerts, logs and measurements.

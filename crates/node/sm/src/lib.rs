@@ -12,7 +12,8 @@
 //! |---|---|---|
 //! | launcher ([`muster_launcher`]) | commands, ends of instances | reports |
 //! | board | reports | statuses on the stream, the picture that each new stream begins with |
-//! | commands | the controller's commands, in order | the launcher, the seams, answers on the stream that asked |
+//! | commands | the controller's commands, in order | orders, the launcher, the seams, answers on the stream that asked |
+//! | orders | networks and sets of instances; of those that wait the newest | the networks and the launcher, one after the other |
 //! | log collectors, at most 4 at a time, 64 waiting | one request each | parts on the stream that asked |
 //! | identity | the identity manager | who this node is, the certificate, and with it the ways to the controller |
 //! | needed images | what the launcher needs, a timer | notes in the image store, removal of what nobody has needed for long |
@@ -27,6 +28,7 @@
 //!
 //! # Invariants
 //! * A command is carried out or answered with why not; an instance that makes no sense is refused by itself.
+//! * No question waits for an order: networks may take as long as their plugins do.
 //! * Nothing that runs is stopped because this daemon starts, ends or loses its controller.
 //! * Nothing waits for the identity manager but what needs it: after a reboot, instances run as the node was remembered; only
 //!   those with permissions, downloads and the controller wait. A node that was never known waits, and says so.

@@ -1,4 +1,4 @@
-//! What the controller asks for, one after the other.
+//! What the controller asks for: orders are passed on, questions are answered at once.
 
 use std::sync::Arc;
 
@@ -7,11 +7,12 @@ use muster_api::servicemanager::v5 as wire;
 use muster_launcher::{DesiredSet, Reach, Refused};
 use muster_rpc::link::Epoch;
 use muster_rpc::{LinkStatus, Received, StreamHandle, StreamIncoming};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use wire::sm_incoming_messages::SmIncomingMessage as In;
 
 use super::Services;
+use super::orders::{Order, Orders};
 use super::protocol::{self, SmProtocol};
 use crate::seams::LogRequest;
 
@@ -25,7 +26,8 @@ const LOG_PARTS: usize = 2;
 pub(super) struct Commands {
     services: Services,
     stream: StreamHandle<SmProtocol>,
-    cloud: watch::Sender<ConnectionState>,
+    orders: Orders,
+    cloud: ConnectionState,
     /// The stream that said last how the cloud is.
     cloud_of: Option<Epoch>,
     /// What the launcher was last told.
@@ -45,16 +47,50 @@ fn reach(connected: bool, cloud: ConnectionState) -> Reach {
     }
 }
 
+/// Each instance stands for itself: one that makes no sense is reported, the others run. One that does not even say which it is
+/// may be any that runs, so none is stopped for not being named.
+fn desired(update: wire::UpdateInstances) -> DesiredSet {
+    let mut instances = Vec::with_capacity(update.start_instances.len());
+    let (mut refused, mut nameless) = (Vec::new(), 0_usize);
+    for instance in update.start_instances {
+        let (ident, version) = (instance.instance.clone(), instance.version.clone());
+        match InstanceInfo::try_from(instance) {
+            Ok(info) => instances.push(info),
+            Err(error) => {
+                tracing::error!(%error, "the controller wants an instance that cannot be");
+                let ident = ident.and_then(|ident| InstanceIdent::try_from(ident).ok());
+                match ident {
+                    Some(instance) => refused.push(Refused {
+                        instance,
+                        version,
+                        fault: AosError::new(AosCode::InvalidArgument, error.to_string()),
+                    }),
+                    None => nameless += 1,
+                }
+            }
+        }
+    }
+    tracing::info!(
+        wanted = instances.len(),
+        refused = refused.len(),
+        nameless,
+        "new set of instances"
+    );
+    DesiredSet {
+        instances,
+        refused,
+        names_more: nameless > 0,
+    }
+}
+
 impl Commands {
-    pub(super) fn new(
-        services: Services,
-        stream: StreamHandle<SmProtocol>,
-        cloud: watch::Sender<ConnectionState>,
-    ) -> Self {
+    pub(super) fn new(services: Services, stream: StreamHandle<SmProtocol>) -> Self {
+        let networks = Arc::clone(&services.networks);
         Self {
+            orders: Orders::start(services.launcher.clone(), networks),
             services,
             stream,
-            cloud,
+            cloud: ConnectionState::Disconnected,
             cloud_of: None,
             reach: Reach::Nobody,
             log_turns: Arc::new(Semaphore::new(LOG_REQUESTS)),
@@ -86,11 +122,8 @@ impl Commands {
         }
     }
 
-    fn cloud_is(&self, state: ConnectionState) {
-        let changed = self
-            .cloud
-            .send_if_modified(|old| std::mem::replace(old, state) != state);
-        if changed {
+    fn cloud_is(&mut self, state: ConnectionState) {
+        if std::mem::replace(&mut self.cloud, state) != state {
             let connected = state == ConnectionState::Connected;
             tracing::info!(connected, "the connection to the cloud changed");
         }
@@ -99,7 +132,7 @@ impl Commands {
     /// The launcher hears whom the node reaches from here alone, and nothing but news.
     async fn tell_reach(&mut self) {
         let connected = *self.stream.status().borrow() == LinkStatus::Connected;
-        let reach = reach(connected, *self.cloud.borrow());
+        let reach = reach(connected, self.cloud);
         if reach != self.reach {
             self.reach = reach;
             // The launcher ends with the daemon, and the link with it.
@@ -130,9 +163,9 @@ impl Commands {
             return;
         };
         match command {
-            In::UpdateInstances(update) => self.update(update).await,
+            In::UpdateInstances(update) => self.orders.give(Order::Set(desired(update))),
             In::ConnectionStatus(status) => self.hear_of_cloud(stream, status).await,
-            In::UpdateNetworks(networks) => self.services.networks.update(networks).await,
+            In::UpdateNetworks(networks) => self.orders.give(Order::Networks(networks)),
             In::GetNodeConfigStatus(_) => {
                 let status = self.services.node_config.status().await;
                 self.reply(stream, protocol::node_config(status)).await;
@@ -160,45 +193,6 @@ impl Commands {
     async fn reply(&self, stream: Epoch, message: wire::SmOutgoingMessages) {
         if let Err(error) = self.stream.reply(stream, &message).await {
             tracing::warn!(%error, "cannot answer the controller");
-        }
-    }
-
-    /// Each instance stands for itself: one that makes no sense is reported, the others run. One that does not even say which it is
-    /// may be any that runs, so none is stopped for not being named.
-    async fn update(&self, update: wire::UpdateInstances) {
-        let mut instances = Vec::with_capacity(update.start_instances.len());
-        let (mut refused, mut nameless) = (Vec::new(), 0_usize);
-        for instance in update.start_instances {
-            let (ident, version) = (instance.instance.clone(), instance.version.clone());
-            match InstanceInfo::try_from(instance) {
-                Ok(info) => instances.push(info),
-                Err(error) => {
-                    tracing::error!(%error, "the controller wants an instance that cannot be");
-                    let ident = ident.and_then(|ident| InstanceIdent::try_from(ident).ok());
-                    match ident {
-                        Some(instance) => refused.push(Refused {
-                            instance,
-                            version,
-                            fault: AosError::new(AosCode::InvalidArgument, error.to_string()),
-                        }),
-                        None => nameless += 1,
-                    }
-                }
-            }
-        }
-        tracing::info!(
-            wanted = instances.len(),
-            refused = refused.len(),
-            nameless,
-            "new set of instances"
-        );
-        let set = DesiredSet {
-            instances,
-            refused,
-            names_more: nameless > 0,
-        };
-        if self.services.launcher.update(set).await.is_err() {
-            tracing::error!("the launcher has ended; the set of instances is not taken");
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod beginning;
 mod offline;
+mod orders;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -437,30 +438,6 @@ async fn every_question_is_answered_by_a_node_without_the_part_that_knows() {
         answers,
         ["absent ", "average", "failed 2.0.0", "log 7 error"]
     );
-    rig.link.stop().await;
-    rig.server.shutdown().await;
-}
-
-#[tokio::test]
-async fn the_state_of_the_cloud_is_known_and_ends_with_the_stream() {
-    let mut rig = rig().await;
-    let node = rig.nodes.recv().await.expect("a node");
-    let mut cloud = rig.link.cloud();
-    let status = wire::ConnectionStatus {
-        cloud_status: wire::ConnectionEnum::Connected.into(),
-    };
-    node.command(In::ConnectionStatus(status)).await;
-    let connected = |state: &ConnectionState| *state == ConnectionState::Connected;
-    tokio::time::timeout(TIME, cloud.wait_for(connected))
-        .await
-        .unwrap()
-        .unwrap();
-    drop(node);
-    let gone = |state: &ConnectionState| *state == ConnectionState::Disconnected;
-    tokio::time::timeout(TIME, cloud.wait_for(gone))
-        .await
-        .unwrap()
-        .unwrap();
     rig.link.stop().await;
     rig.server.shutdown().await;
 }
