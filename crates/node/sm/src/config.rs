@@ -109,9 +109,9 @@ pub struct RawRuntime {
     pub program: Option<PathBuf>,
     /// How many instances it runs.
     pub max_instances: Option<u64>,
-    /// What of the node's processing power instances may use.
+    /// What of the node's processing power is set aside for this runtime's instances; nothing: they share the node's.
     pub allowed_dmips: Option<u64>,
-    /// What of the node's memory instances may use.
+    /// The same for the node's memory.
     pub allowed_ram: Option<ByteSize>,
     /// Capabilities that items may have when they ask.
     pub granted_capabilities: Vec<String>,
@@ -233,9 +233,9 @@ pub struct RuntimeConfig {
     pub program: Option<PathBuf>,
     /// How many instances it runs.
     pub max_instances: u64,
-    /// What instances may use.
+    /// What is set aside for its instances.
     pub allowed_dmips: Option<NonZeroU64>,
-    /// What instances may use.
+    /// What is set aside for its instances.
     pub allowed_ram: Option<NonZeroU64>,
     /// Capabilities that items may have when they ask.
     pub granted_capabilities: BTreeSet<String>,

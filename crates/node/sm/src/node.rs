@@ -67,7 +67,7 @@ pub(crate) fn runs_the_same(one: &NodeInfo, other: &NodeInfo) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use muster_api::domain::{NodeState, NodeType};
     use muster_nodeinfo::{NodeFacts, Options};
     use muster_store::testing::check_upgrades;
@@ -93,7 +93,7 @@ mod tests {
         );
     }
 
-    fn this() -> NodeInfo {
+    pub(crate) fn this() -> NodeInfo {
         let folder = tempfile::tempdir().unwrap();
         let id = folder.path().join("id");
         std::fs::write(&id, "node-7").unwrap();

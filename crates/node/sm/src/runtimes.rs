@@ -94,6 +94,22 @@ fn with_instances(folder: &Path) -> Vec<RuntimeType> {
     entries.filter_map(of_runtime).collect()
 }
 
+/// What is set aside for a runtime is said only where somebody set it aside: a controller makes a pool of it that is the runtime's own,
+/// and several that are the whole node each would be more than the node.
+fn describe(runtime: &RuntimeConfig, node: &NodeInfo, arch_info: ArchInfo) -> RuntimeInfo {
+    RuntimeInfo {
+        runtime_id: RuntimeId::derive(&runtime.runtime_type, &node.node_id),
+        runtime_type: runtime.runtime_type.clone(),
+        max_dmips: NonZeroU64::new(node.max_dmips),
+        allowed_dmips: runtime.allowed_dmips,
+        total_ram: NonZeroU64::new(node.total_ram),
+        allowed_ram: runtime.allowed_ram,
+        max_instances: runtime.max_instances,
+        os_info: node.os_info.clone(),
+        arch_info,
+    }
+}
+
 struct Maker<'a> {
     workplace: Workplace<'a>,
     node: &'a NodeInfo,
@@ -153,19 +169,7 @@ impl Maker<'_> {
     }
 
     fn info(&self, runtime: &RuntimeConfig) -> RuntimeInfo {
-        let dmips = NonZeroU64::new(self.node.max_dmips);
-        let ram = NonZeroU64::new(self.node.total_ram);
-        RuntimeInfo {
-            runtime_id: RuntimeId::derive(&runtime.runtime_type, &self.node.node_id),
-            runtime_type: runtime.runtime_type.clone(),
-            max_dmips: dmips,
-            allowed_dmips: runtime.allowed_dmips.or(dmips),
-            total_ram: ram,
-            allowed_ram: runtime.allowed_ram.or(ram),
-            max_instances: runtime.max_instances,
-            os_info: self.node.os_info.clone(),
-            arch_info: self.arch.clone(),
-        }
+        describe(runtime, self.node, self.arch.clone())
     }
 
     fn program(&self, name: &str) -> Result<PathBuf, MakeRuntimeError> {
@@ -229,6 +233,22 @@ impl Maker<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_set_aside_for_a_runtime_of_which_nobody_said_so() {
+        let node = crate::node::tests::this();
+        let arch = ArchInfo::new("amd64", "").unwrap();
+        let mut config = RuntimeConfig::of_type(RuntimeType::new("runc").unwrap());
+        let info = describe(&config, &node, arch.clone());
+        assert_eq!((info.allowed_dmips, info.allowed_ram), (None, None));
+        assert_eq!(info.max_dmips, NonZeroU64::new(node.max_dmips));
+        assert_eq!(info.total_ram, NonZeroU64::new(node.total_ram));
+        config.allowed_dmips = NonZeroU64::new(500);
+        config.allowed_ram = NonZeroU64::new(1 << 20);
+        let info = describe(&config, &node, arch);
+        assert_eq!(info.allowed_dmips, NonZeroU64::new(500));
+        assert_eq!(info.allowed_ram, NonZeroU64::new(1 << 20));
+    }
 
     #[test]
     fn a_runtime_that_left_instances_is_known_by_their_folders() {

@@ -179,13 +179,18 @@ impl Described for NodeFacts {
             ),
         ];
         for runtime in &self.runtimes {
+            // Nothing is set aside for it where nothing is said.
+            let cpu = match runtime.allowed_dmips {
+                0 => "the node's CPU".to_owned(),
+                dmips => format!("{dmips} DMIPS"),
+            };
+            let ram = match runtime.allowed_ram {
+                0 => "the node's RAM".to_owned(),
+                bytes => size(bytes),
+            };
             let text = format!(
-                "{} ({}), {} DMIPS, {}, at most {} instances",
-                runtime.r#type,
-                runtime.id,
-                runtime.allowed_dmips,
-                size(runtime.allowed_ram),
-                runtime.max_instances
+                "{} ({}), {cpu}, {ram}, at most {} instances",
+                runtime.r#type, runtime.id, runtime.max_instances
             );
             facts.push(("Runtime", shown(&text)));
         }
