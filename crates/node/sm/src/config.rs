@@ -1,6 +1,6 @@
 //! The configuration: from layers of files, environment and flags to a structure that cannot be invalid.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
@@ -433,6 +433,23 @@ impl RawConfig {
     }
 }
 
+/// A runtime is known by its type and the node's id, also to the controller: of two of one type nobody could say which is meant.
+fn one_of_each_type(runtimes: &[RawRuntime], problems: &mut Problems<'_>) {
+    let mut places = BTreeMap::new();
+    for (index, raw) in runtimes.iter().enumerate() {
+        if raw.runtime_type.is_empty() {
+            // That is a problem of its own.
+            continue;
+        }
+        if let Some(first) = places.insert(raw.runtime_type.as_str(), index) {
+            problems.report(
+                &format!("runtimes[{index}].type"),
+                format!("is the type of runtimes[{first}] already: a node has one runtime of each"),
+            );
+        }
+    }
+}
+
 impl RawRuntime {
     fn validate(self, path: &str, problems: &mut Problems<'_>) -> Option<RuntimeConfig> {
         let runtime_type = match RuntimeType::new(&self.runtime_type) {
@@ -478,6 +495,7 @@ impl Validate for RawConfig {
                 None
             }
         };
+        one_of_each_type(&self.runtimes, problems);
         let runtimes: Vec<Option<RuntimeConfig>> = self
             .runtimes
             .into_iter()
@@ -590,6 +608,22 @@ mod tests {
             text.contains("imageSetId") && text.contains("imageDevices"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn two_runtimes_of_one_type_are_refused_and_both_are_named() {
+        let with = |runtimes: &str| {
+            load(&format!(
+                r#"{{"cmServerUrl": "main:8093", "insecure": "a trial", "runtimes": {runtimes}}}"#
+            ))
+        };
+        let two = r#"[{"type": "runc"}, {"type": "native"}, {"type": "runc", "maxInstances": 7}]"#;
+        let error = with(two).unwrap_err();
+        let text = muster_telemetry::ErrorChain(&error).to_string();
+        for named in ["runtimes[0]", "runtimes[2].type", "runc"] {
+            assert!(text.contains(named), "{named} in {text}");
+        }
+        assert!(with(r#"[{"type": "runc"}, {"type": "crun"}]"#).is_ok());
     }
 
     #[test]
