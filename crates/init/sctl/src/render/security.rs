@@ -26,6 +26,8 @@ pub(crate) struct SecurityView {
 /// Protections that a unit asks for and does not have here.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Lacking {
+    /// Somebody has tried to give it all that it asks for.
+    has_run: bool,
     /// What its run could not be given, and why.
     dropped: Vec<String>,
     /// Directives that are never carried out.
@@ -37,12 +39,16 @@ pub(crate) struct Lacking {
 
 impl Lacking {
     fn is_nothing(&self) -> bool {
-        *self == Self::default()
+        self.dropped.is_empty() && self.not_applied.is_empty() && self.setup_failure.is_empty()
     }
 
     /// Of what a manager says.
     pub(crate) fn of(status: UnitStatus) -> Self {
+        let has_run = !status.commands.is_empty()
+            || !status.dropped.is_empty()
+            || !status.setup_failure.is_empty();
         Self {
+            has_run,
             dropped: status.dropped,
             not_applied: status.not_applied,
             setup_failure: status.setup_failure,
@@ -135,6 +141,18 @@ pub(crate) fn exposures(views: &[SecurityView], style: Style) -> String {
         ]);
     }
     let mut text = table.render(style, true);
+    let count = views
+        .iter()
+        .filter(|view| !unknown(view).is_empty())
+        .count();
+    if count > 0 {
+        let one = "1 of them could be given all that it asks";
+        let more = format!("{count} of them could be given all that they ask");
+        let who = if count == 1 { one } else { &more };
+        text.push_str(&format!(
+            "\nWhether {who} for here is unknown: no manager is asked, or there was no run yet.\n"
+        ));
+    }
     for view in views {
         let missing = without(view, style);
         if !missing.is_empty() {
@@ -173,7 +191,18 @@ pub(crate) fn security(view: &SecurityView, style: Style) -> String {
         style.paint(colour(level), &overall)
     ));
     text.push_str(&without(view, style));
+    text.push_str(&unknown(view));
     text
+}
+
+/// What nobody can say yet: silence is no praise.
+fn unknown(view: &SecurityView) -> String {
+    let why = match &view.lacking {
+        Some(lacking) if lacking.has_run => return String::new(),
+        Some(_) => "until it has run",
+        None => "where no manager is asked",
+    };
+    format!("Whether it could be given all of that here is unknown {why}.\n")
 }
 
 /// What a service asks for and does not have.

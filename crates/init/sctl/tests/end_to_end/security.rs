@@ -37,7 +37,10 @@ fn without_a_unit_every_service_is_in_a_table() {
     assert_eq!(lines[1], ["open.service", "9.6", "UNSAFE"]);
     assert_eq!(lines[2][0], "shut.service");
     assert_eq!(lines[2][2], "OK");
-    assert_eq!(lines.len(), 3, "{table:?}");
+    assert_eq!(lines.len(), 5, "{table:?}");
+    assert!(table.stdout.ends_with(
+        "\nWhether 2 of them could be given all that they ask for here is unknown: no manager is asked, or there was no run yet.\n"
+    ));
     let rows = json(&root.sctl(&["security", "--json"]));
     assert_eq!(rows[0]["unit"], "open.service");
     assert_eq!(rows[0]["exposure"], 9.6);
@@ -116,6 +119,8 @@ fn a_unit_is_explained_setting_by_setting() {
     assert!(line("~AF_UNIX").contains("It can open local sockets"));
     assert!(line("~AF_UNIX").starts_with('\u{2717}'));
     assert!(line("Overall exposure of").contains("shut.service: "));
+    let end = "Whether it could be given all of that here is unknown where no manager is asked.\n";
+    assert!(shown.stdout.ends_with(end), "{shown:?}");
     let same = root.sctl(&["analyze", "security", "shut.service"]);
     assert_eq!(same.stdout, shown.stdout);
     let value = json(&root.sctl(&["security", "-o", "json-pretty", "shut", "each@x"]));

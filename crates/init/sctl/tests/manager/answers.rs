@@ -228,6 +228,36 @@ fn completions_and_manual_pages_are_there_for_every_verb() {
     assert!(stdout.contains(".SH NAME"));
 }
 
+/// A manager that could not yet try to give a unit what it asks for has nothing to say about it.
+#[test]
+fn security_does_not_praise_what_nobody_has_tried() {
+    let fake = Fake::new(|call: &mut Seen| {
+        let unit = call.parameters["unit"].as_str().unwrap().to_owned();
+        let runs = match unit.starts_with("ran") {
+            true => json!([{"phase": "ExecStart", "command": "/bin/true"}]),
+            false => json!([]),
+        };
+        Answer::Replies(vec![json!({"row": {"name": unit}, "commands": runs})])
+    });
+    let file = |name: &str| {
+        let file = fake.folder().join(name);
+        std::fs::write(&file, "[Service]\nExecStart=/bin/true\nPrivateUsers=yes\n").unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let (ran, never) = (file("ran.service"), file("never.service"));
+    let end = "Whether it could be given all of that here is unknown until it has run.\n";
+    let (code, stdout, stderr) = fake.sctl(&["security", &never]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.ends_with(end), "{stdout}");
+    let (code, stdout, stderr) = fake.sctl(&["security", &ran]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(!stdout.contains("unknown"), "{stdout}");
+    let (_, stdout, _) = fake.sctl(&["security", "-o", "json", &never, &ran]);
+    let value: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(value[0]["lacking"]["has_run"], false);
+    assert_eq!(value[1]["lacking"]["has_run"], true);
+}
+
 /// What the files say is assessed here; what the machine could not give is asked for.
 #[test]
 fn security_says_what_could_not_be_had_here() {
