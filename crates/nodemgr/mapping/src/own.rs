@@ -55,6 +55,19 @@ pub const fn own_fields(provider: ProviderId) -> &'static [&'static str] {
     }
 }
 
+/// Why a provider is not given environment variables. They would be in no command's environment, and nobody would say so.
+pub(crate) fn no_variables(provider: ProviderId) -> Option<String> {
+    match provider {
+        // What is only simulated runs no commands.
+        ProviderId::Docker | ProviderId::Sim => None,
+        ProviderId::Aws | ProviderId::Libvirt | ProviderId::Local => Some(format!(
+            "{provider} sets no variables in its machines ({} does): write them under `overrides.docker`, and give others' with each \
+             command or in the user data",
+            ProviderId::Docker
+        )),
+    }
+}
+
 /// Whether a field is a provider's own.
 fn knows(provider: ProviderId, field: &str) -> bool {
     own_fields(provider).contains(&field)

@@ -12,7 +12,7 @@ use muster_template::field::{
 use muster_template::{ProviderId, Value, show};
 
 use super::{AmiLookup, FieldProblem, ImageType, MachineSpec, SpecError};
-use crate::own::{Fate, fate};
+use crate::own::{Fate, fate, no_variables};
 use crate::resolve::{Assignment, Provenance, Resolved};
 
 /// Environment variables at most.
@@ -72,7 +72,12 @@ fn take(
         REGION => spec.region = Some(line(value)?),
         SSH_KEYS => spec.ssh_keys = list(value)?,
         USER_DATA => spec.user_data = Some(text(value)?),
-        ENV => spec.env = env(value)?,
+        ENV => {
+            spec.env = env(value)?;
+            if let Some(message) = no_variables(provider) {
+                return Err(message);
+            }
+        }
         NETWORK => spec.network = Some(line(value)?),
         ISO => spec.iso = Some(line(value)?),
         AMI => spec.ami = Some(ami(&line(value)?)?),

@@ -34,12 +34,11 @@ region: eu-central-1
 labels: {team: build}
 sshKeys: [ssh-ed25519 AAAAC3Nz me]
 userData: '#cloud-config'
-extra: {init: true}
+extra: {init: true, encrypted: true}
 overrides:
   aws:
     image_type: qcow2
     digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
-    env: [A=b=c, B=]
     network: default
     iso: x.iso
     ami: ami-0a116fa7c861dd5f9
@@ -47,7 +46,6 @@ overrides:
   docker: {user: not-this}
 ",
     );
-    let env = [("A", "b=c"), ("B", "")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     let digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     let owned = |text: &str| Some(text.to_owned());
     let expected = MachineSpec {
@@ -63,7 +61,7 @@ overrides:
         labels: [("team".to_owned(), "build".to_owned())].into(),
         ssh_keys: vec!["ssh-ed25519 AAAAC3Nz me".to_owned()],
         user_data: owned("#cloud-config"),
-        env: env.into(),
+        env: BTreeMap::new(),
         network: owned("default"),
         iso: owned("x.iso"),
         ami: owned("ami-0a116fa7c861dd5f9"),
@@ -88,9 +86,17 @@ fn what_nobody_set_is_none() {
 
 #[test]
 fn variables_may_be_a_map_and_an_image_may_be_found_by_a_parameter() {
-    let found = spec("{name: a, extra: {env: {A: 1, B: true}, ami_lookup: {ssm: /aws/x}}}");
-    let env = [("A", "1"), ("B", "true")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-    assert_eq!(found.env, env.into());
+    let variables = |text: &str| {
+        let template = format!("{{name: a, extra: {{env: {text}}}}}");
+        let found = MachineSpec::from_resolved(&resolved(&template, ProviderId::Docker));
+        let found = found.expect("it is a machine").env.into_iter();
+        found
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(variables("{A: 1, B: true}"), ["A=1", "B=true"]);
+    assert_eq!(variables("[A=b=c, B=]"), ["A=b=c", "B="]);
+    let found = spec("{name: a, extra: {ami_lookup: {ssm: /aws/x}}}");
     let parameter = "/aws/x".to_owned();
     assert_eq!(found.ami_lookup, Some(AmiLookup::Ssm { parameter }));
 }
@@ -118,6 +124,28 @@ t:5:21: image_type: `isoo` is not one of ami, container, disk, iso; did you mean
 t:3:42: iso: is not text of one line (set by template a)
 t:3:34: network: is an integer, not text (set by template a)"
     );
+}
+
+/// They would be in no command's environment, and nobody would say so.
+#[test]
+fn variables_are_refused_where_nobody_would_set_them() {
+    let of = |template: &str, provider| MachineSpec::from_resolved(&resolved(template, provider));
+    let common = "{name: a, extra: {env: [A=hunter2]}}";
+    for provider in [ProviderId::Aws, ProviderId::Libvirt, ProviderId::Local] {
+        let error = of(common, provider)
+            .expect_err("nobody sets them")
+            .to_string();
+        let why = format!("env: {provider} sets no variables in its machines (docker does)");
+        assert!(
+            error.contains(&why) && !error.contains("hunter2"),
+            "{error}"
+        );
+        let meant = "{name: a, overrides: {docker: {env: [A=b]}}}";
+        assert_eq!(of(meant, provider).map(|it| it.env.len()), Ok(0));
+    }
+    for provider in [ProviderId::Docker, ProviderId::Sim] {
+        assert_eq!(of(common, provider).map(|it| it.env.len()), Ok(1));
+    }
 }
 
 #[test]
@@ -151,26 +179,26 @@ overrides:
   all: {mounts: []}
   libvirt: {bridge: br0, privileged: true}
   aws: {instance_typ: t3.micro}
-  docker: {networks: x}
+  docker: {privilegd: true}
 ";
     for (provider, problems) in [
         (
             ProviderId::Libvirt,
             "
-t:6:13: bridge: libvirt does not know this field (it has none of its own) (set by overrides libvirt of a)
-t:6:26: privileged: libvirt does not know this field (it has none of its own); docker does (set by overrides libvirt of a)",
+t:6:21: bridge: libvirt does not know this field (it has none of its own) (set by overrides libvirt of a)
+t:6:38: privileged: libvirt does not know this field (it has none of its own); docker does (set by overrides libvirt of a)",
         ),
         (
             ProviderId::Aws,
             "
-t:7:9: instance_typ: aws does not know this field (it knows encrypted, hibernation, iam_profile, instance_type, key_name, \
+t:7:23: instance_typ: aws does not know this field (it knows encrypted, hibernation, iam_profile, instance_type, key_name, \
              security_groups, subnet, tenancy, volume_type, zone); did you mean `instance_type`? (set by overrides aws of a)",
         ),
         (
             ProviderId::Docker,
             "
-t:8:12: networks: docker does not know this field (it knows apparmor, capabilities, command, dropCapabilities, init, mounts, \
-             privileged, seccomp); did you mean `network`? (set by overrides docker of a)",
+t:8:23: privilegd: docker does not know this field (it knows apparmor, capabilities, command, dropCapabilities, init, mounts, \
+             privileged, seccomp); did you mean `privileged`? (set by overrides docker of a)",
         ),
     ] {
         let error = MachineSpec::from_resolved(&resolved(template, provider)).expect_err(template);
@@ -188,7 +216,8 @@ t:8:12: networks: docker does not know this field (it knows apparmor, capabiliti
 
 #[test]
 fn secrets_are_not_in_debug_texts() {
-    let mut found = spec("{name: a, userData: hunter2, extra: {env: [A=hunter2]}}");
+    let mut found = spec("{name: a, userData: hunter2}");
+    found.env.insert("A".to_owned(), "hunter2".to_owned());
     let secret = Value::String("hunter2".to_owned());
     found.extra.insert("token".to_owned(), secret);
     let debug = format!("{found:?}");
