@@ -11,6 +11,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::{OpenOptionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
+use muster_layer::OverlayXattrs;
 use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -112,7 +113,7 @@ pub fn mount_layers(place: &Place, layers: &[PathBuf], top: Top) -> Result<(), R
         .collect::<Result<_, _>>()?;
     let [upper, work] = [open_folder(&upper)?, open_folder(&work)?];
     let path = place.rootfs();
-    let options = options(&opened, &upper, &work)?;
+    let options = options(&opened, &upper, &work, OverlayXattrs::of_this_process())?;
     let flags = MountFlags::NODEV;
     mount("overlay", &path, "overlay", flags, Some(options.as_c_str())).map_err(|errno| {
         RootfsError::Mount {
@@ -152,13 +153,23 @@ pub fn unmount_layers(place: &Place) -> Result<(), RootfsError> {
     unmount_all(&place.top())
 }
 
-/// Layers by descriptor: short, however long their paths are and whatever is in them, so that hundreds fit.
-fn options(layers: &[File], upper: &File, work: &File) -> Result<CString, RootfsError> {
+/// Layers by descriptor: short, however long their paths are and whatever is in them, so that hundreds fit. `marks` says which
+/// attributes tell what layers delete.
+fn options(
+    layers: &[File],
+    upper: &File,
+    work: &File,
+    marks: OverlayXattrs,
+) -> Result<CString, RootfsError> {
     let by_descriptor = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd());
     // The kernel wants the uppermost first.
     let lower: Vec<String> = layers.iter().rev().map(by_descriptor).collect();
+    let marks = match marks {
+        OverlayXattrs::Trusted => "",
+        OverlayXattrs::User => "userxattr,",
+    };
     let options = format!(
-        "lowerdir={},upperdir={},workdir={}",
+        "{marks}lowerdir={},upperdir={},workdir={}",
         lower.join(":"),
         by_descriptor(upper),
         by_descriptor(work)

@@ -55,11 +55,13 @@ pub struct CheckReport {
 }
 
 impl ImageStore {
-    /// Checks for ever: a round, repairs from `source` until they succeed, a pause. To be run as a task of its own; ends when it
-    /// is dropped.
+    /// Checks for ever: a round, repairs from `source` until they succeed, a pause. What an earlier process found and could not
+    /// repair is repaired first. To be run as a task of its own; ends when it is dropped.
     pub async fn keep_checked(&self, source: Arc<dyn BlobSource>, settings: CheckSettings) {
         let mut broken = BTreeSet::new();
         loop {
+            broken.extend(self.inner.ledger.lock().inventory.lacking());
+            self.repair(&mut broken, &source).await;
             match self.check(settings.bytes_per_second).await {
                 Ok(report) => broken.extend(report.items),
                 Err(error) => tracing::warn!(error = %ErrorChain(&error), "cannot check images"),

@@ -170,7 +170,7 @@ pub enum SpaceLimit {
     #[error("the store may hold {0} bytes")]
     Setting(u64),
     /// The file system.
-    #[error("the file system has {0} bytes left")]
+    #[error("the file system has {0} bytes left for images")]
     FileSystem(u64),
 }
 

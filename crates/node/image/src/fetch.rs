@@ -139,7 +139,7 @@ struct Transfer<'w> {
 
 impl Transfer<'_> {
     fn is_complete(&self) -> bool {
-        self.wanted.size == Some(self.position)
+        self.wanted.size.is_some_and(|size| self.position >= size)
     }
 
     /// Asks for places, and tries each once.
@@ -216,7 +216,8 @@ impl Transfer<'_> {
         place: &dyn BlobPlace,
         mut piece: Bytes,
     ) -> Result<bool, FetchBlobError> {
-        let room = self.wanted.size.unwrap_or(self.wanted.limit) - self.position;
+        let all = self.wanted.size.unwrap_or(self.wanted.limit);
+        let room = all.saturating_sub(self.position);
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         if piece.len() > room {
             if self.wanted.size.is_none() {

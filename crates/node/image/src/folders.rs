@@ -246,11 +246,44 @@ impl Folders {
         self.weakness == Some(Weakness::LayerContent)
     }
 
-    /// Bytes that the file system has left for this user.
-    pub(crate) fn free_bytes(&self) -> Result<u64, DiskError> {
+    /// What the file system has left for this user beyond what images leave to others.
+    pub(crate) fn free(&self) -> Result<Free, DiskError> {
         let stat =
             rustix::fs::statvfs(&self.root).on_disk("ask for the free space of", &self.root)?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+        Ok(Free::of(&stat))
+    }
+
+    /// Bytes of that.
+    pub(crate) fn free_bytes(&self) -> Result<u64, DiskError> {
+        Ok(self.free()?.bytes)
+    }
+}
+
+/// Left to others, so that a node that has too many images still has its databases and logs: this part of what there is, in bytes
+/// and in files...
+const LEFT_TO_OTHERS: u64 = 20;
+/// ... and no more bytes than this.
+const MOST_LEFT_TO_OTHERS: u64 = 256 << 20;
+
+/// What images may still take of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Free {
+    pub(crate) bytes: u64,
+    /// Files and folders; as many as anybody likes where the file system does not count them.
+    pub(crate) files: u64,
+}
+
+impl Free {
+    fn of(stat: &rustix::fs::StatVfs) -> Self {
+        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+        let headroom = (bytes(stat.f_blocks) / LEFT_TO_OTHERS).min(MOST_LEFT_TO_OTHERS);
+        Self {
+            bytes: bytes(stat.f_bavail).saturating_sub(headroom),
+            files: match stat.f_files {
+                0 => u64::MAX,
+                all => stat.f_favail.saturating_sub(all / LEFT_TO_OTHERS),
+            },
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Installing an item: its documents, then its layers, then its record.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt};
@@ -12,14 +11,15 @@ use muster_item::{
 use tokio::sync::watch;
 
 use crate::db;
+use crate::documents;
 use crate::error::InstallError;
-use crate::folders::OnDisk;
+use crate::fetch::FetchBlobError;
 use crate::inventory::ItemRecord;
 use crate::ledger::Pins;
 use crate::progress::{Meter, Progress};
 use crate::source::BlobSource;
 use crate::store::{ImageStore, Inner, InstalledImage};
-use crate::take::LayerOrder;
+use crate::take::{LayerOrder, disk};
 
 /// Indexes that lead to indexes are followed so far.
 const MAX_INDEXES: usize = 4;
@@ -76,7 +76,7 @@ impl ImageStore {
         let configs: Vec<&Descriptor> = configs.into_iter().flatten().collect();
         job.meter.expect(self.missing_bytes(&manifest));
         for config in configs {
-            self.fetch_blob(&job, config.digest, Some(config.size))
+            self.fetch_document(&job, config.digest, Some(config.size))
                 .await?;
         }
         let image = self.read_image(digest, manifest_digest, manifest).await?;
@@ -101,7 +101,7 @@ impl ImageStore {
         for _ in 0..=MAX_INDEXES {
             job.pins.add(next);
             documents.insert(next);
-            self.fetch_blob(job, next, size).await?;
+            self.fetch_document(job, next, size).await?;
             let store = self.clone();
             let document = blocking(next, move || store.inner.read_document(&next)).await?;
             let index = match document {
@@ -272,12 +272,13 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 impl Inner {
+    /// A blob that is a document.
     pub(crate) fn read_blob(&self, digest: &Digest) -> Result<Vec<u8>, InstallError> {
-        let path = self.folders.blob(digest);
-        let read = fs::read(&path).on_disk("read", &path);
-        read.map_err(|source| InstallError::Disk {
+        let limit = self.settings.documents.document_bytes as u64;
+        let read = documents::read(&self.folders.blob(digest), limit).map_err(disk(*digest))?;
+        read.ok_or_else(|| InstallError::Fetch {
             digest: *digest,
-            source,
+            source: FetchBlobError::TooLarge { limit },
         })
     }
 
@@ -344,17 +345,7 @@ impl Inner {
         let record = {
             let state = self.ledger.lock();
             let inventory = &state.inventory;
-            let whole = |item: &&ItemRecord| {
-                item.is_complete
-                    && item
-                        .blobs
-                        .iter()
-                        .all(|blob| inventory.blobs.contains_key(blob))
-                    && item
-                        .layers
-                        .iter()
-                        .all(|layer| inventory.layers.contains_key(layer))
-            };
+            let whole = |item: &&ItemRecord| item.is_complete && inventory.has_parts_of(item);
             match inventory.items.get(&digest).filter(whole) {
                 Some(item) => item.clone(),
                 None => return Ok(None),

@@ -101,6 +101,21 @@ impl Inventory {
             .fold(0, u64::saturating_add)
     }
 
+    /// Whether everything that an item needs is there.
+    pub(crate) fn has_parts_of(&self, item: &ItemRecord) -> bool {
+        item.blobs.iter().all(|it| self.blobs.contains_key(it))
+            && item.layers.iter().all(|it| self.layers.contains_key(it))
+    }
+
+    /// Wanted items that were complete and are so no longer.
+    pub(crate) fn lacking(&self) -> impl Iterator<Item = Digest> {
+        let items = self.items.iter();
+        let lacking = items.filter(|(_, item)| {
+            item.is_complete && item.removed_at.is_none() && !self.has_parts_of(item)
+        });
+        lacking.map(|(digest, _)| *digest)
+    }
+
     fn is_pinned(&self, digest: &Digest) -> bool {
         self.pins.contains_key(digest)
     }

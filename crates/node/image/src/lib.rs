@@ -62,8 +62,10 @@
 //! * **Wanted is safe.** [`gc_plan`] never takes what a wanted item needs or an installation uses. An item is wanted from its
 //!   installation until [`ImageStore::keep`] is called without it, and stays [`StoreSettings::item_ttl`] beyond that unless space is
 //!   short.
-//! * **Bounded.** Documents by their limits, memory by buffers (about 2 MiB per download), space by a reservation before the first
-//!   byte is asked for, tries by number, threads by [`StoreSettings::parallel`].
+//! * **Bounded.** Documents by their limits, whatever their descriptors say; memory by buffers (about 2 MiB per download, and for
+//!   a layer the window of its compression and the table of its folders: at most 32 MiB in all); space by a reservation before
+//!   the first byte is asked for, and by what is left to others while layers grow; tries by number; downloads, and with them
+//!   threads and memory, by [`StoreSettings::parallel`].
 //! * **One owner.** A lock on the folder keeps other processes out.
 //!
 //! # Security
@@ -79,6 +81,7 @@
 pub mod build;
 mod check;
 mod db;
+mod documents;
 mod error;
 mod fault;
 mod fetch;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt};
 use muster_api::domain::Digest;
-use muster_item::{Descriptor, Document, ImageConfig, ItemConfig, Manifest, MediaType, Platform};
+use muster_item::{Descriptor, Document, ImageConfig, ItemConfig, Manifest, Platform};
 use tokio::sync::watch;
 
 use crate::error::InstallError;
@@ -94,8 +94,8 @@ impl Content {
             Document::Index(index) => {
                 for entry in index.manifests {
                     let blob = &entry.descriptor;
-                    // What is neither cannot be chosen either.
-                    if !matches!(blob.media_type, MediaType::Manifest | MediaType::Index) {
+                    // What no node can choose need not be there, and may be no image.
+                    if !entry.is_offered() {
                         continue;
                     }
                     if self.refer(blob)? {
@@ -168,10 +168,13 @@ impl ImageStore {
         let mut content = Content::of(digest);
         while let Some((next, size)) = content.next_document() {
             job.pins.add(next);
-            self.fetch_blob(&job, next, size).await?;
+            self.fetch_document(&job, next, size).await?;
             let store = self.clone();
             let document = blocking(next, move || store.inner.read_document(&next)).await?;
             content.take(next, document)?;
+        }
+        for (config, size) in content.configs() {
+            self.check_claim(config, Some(size))?;
         }
         let mut record = content.record(false);
         self.pin(&job, &record);
@@ -220,10 +223,9 @@ impl ImageStore {
     pub fn mirror_state(&self, digest: &Digest) -> MirrorState {
         let state = self.inner.ledger.lock();
         let inventory = &state.inventory;
-        let is_there = |blob| inventory.blobs.contains_key(blob);
         match inventory.items.get(digest) {
             Some(item) if !item.is_complete || !item.layers.is_empty() => MirrorState::Absent,
-            Some(item) if !item.blobs.iter().all(is_there) => MirrorState::Absent,
+            Some(item) if !inventory.has_parts_of(item) => MirrorState::Absent,
             Some(item) if item.removed_at.is_some() => MirrorState::Removed,
             Some(_) => MirrorState::Wanted,
             None => MirrorState::Absent,

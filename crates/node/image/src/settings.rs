@@ -14,7 +14,8 @@ pub struct StoreSettings {
     pub folder: PathBuf,
     /// What the node runs.
     pub platform: Platform,
-    /// The most that the store may hold, in bytes; as much as the file system has if absent.
+    /// The most that the store may hold, in bytes; as much as the file system has if absent. A twentieth of the file system, and
+    /// at most 256 MiB, is left to others in any case, and a twentieth of the files that it may hold.
     pub max_bytes: Option<u64>,
     /// How long a removed item can come back without a download.
     pub item_ttl: Duration,
@@ -64,13 +65,13 @@ impl StoreSettings {
     }
 }
 
-/// How layers are unpacked, as far as this user can: without root there are no other owners, devices and trusted attributes.
+/// How layers are unpacked, as far as this user can: without root there are no other owners and no trusted attributes. The device
+/// that stands for a deleted name may be made by everybody.
 pub(crate) fn possible_options() -> muster_layer::Options {
     let mut options = muster_layer::Options::default();
+    options.whiteouts.xattrs = muster_layer::OverlayXattrs::of_this_process();
     if !rustix::process::geteuid().is_root() {
         options.ownership = muster_layer::Ownership::Caller;
-        options.whiteouts.form = muster_layer::WhiteoutForm::EmptyFile;
-        options.whiteouts.xattrs = muster_layer::OverlayXattrs::User;
     }
     options
 }

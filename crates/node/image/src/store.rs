@@ -16,8 +16,8 @@ use tokio::sync::Semaphore;
 use crate::db;
 use crate::error::{InstallError, MaintainError, OpenImagesError};
 use crate::folders::{Folders, OnDisk};
-use crate::inventory::{GcPlan, GcRules, Inventory, gc_plan};
-use crate::ledger::{Going, Ledger, Turns};
+use crate::inventory::{GcPlan, GcRules, Inventory, ItemRecord, gc_plan};
+use crate::ledger::{Going, Ledger, Pins, Turns};
 use crate::open::{OpenReport, reconcile};
 use crate::settings::StoreSettings;
 
@@ -161,6 +161,36 @@ impl ImageStore {
             }
         }
         Ok(())
+    }
+
+    /// An item that is complete and whole, as [`Self::installed`] finds it, and wanted from now on: it does not go for what is
+    /// installed after it.
+    pub async fn want(&self, digest: Digest) -> Result<Option<InstalledImage>, InstallError> {
+        let pins = Pins::new(&self.inner.ledger);
+        // Before the look, so that what is found stays.
+        pins.add(digest);
+        let _in_turn = self.inner.keeping.lock().await;
+        let found = self.installed(digest).await?;
+        let known = self
+            .inner
+            .ledger
+            .lock()
+            .inventory
+            .items
+            .get(&digest)
+            .cloned();
+        if let (Some(_), Some(known)) = (&found, known) {
+            let removed_at = None;
+            self.record_item(
+                digest,
+                ItemRecord {
+                    removed_at,
+                    ..known
+                },
+            )
+            .await?;
+        }
+        Ok(found)
     }
 
     /// Removes what nobody wants and whose time is over. Answers with what went.

@@ -1,5 +1,6 @@
 //! The blocking half of a transfer: a thread takes what comes, verifies it, and gives it its name.
 
+use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -15,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::db;
 use crate::error::{InstallError, SpaceLimit};
 use crate::fetch::Piece;
-use crate::folders::{DiskError, OnDisk};
+use crate::folders::{DiskError, Free, OnDisk};
 use crate::imprint;
 use crate::intake::{Intake, Taken};
 use crate::inventory::{LayerRecord, PartialRecord};
@@ -66,16 +67,32 @@ pub(crate) struct Task {
     pub(crate) content: Arc<Reservation>,
 }
 
+/// What of a layer is uncompressed and not written yet, at most.
+const UNDER_WAY: u64 = 2 << 20;
+
 /// What a layer may take while others take theirs.
-#[derive(Debug)]
 struct Room {
+    inner: Arc<Inner>,
     content: Arc<Reservation>,
-    limit: u64,
+}
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room").finish_non_exhaustive()
+    }
 }
 
 impl Budget for Room {
+    /// What all layers together have written is gone from what is free, so nobody has to count it.
     fn covers(&self, bytes: u64) -> bool {
-        self.content.extend_to(bytes, self.limit).is_ok()
+        let limit = self.inner.settings.max_bytes;
+        let is_within = limit.is_none_or(|limit| self.content.extend_to(bytes, limit).is_ok());
+        let is_left = |free: Free| {
+            let under_way = UNDER_WAY.saturating_mul(self.inner.settings.parallel as u64);
+            free.bytes > under_way && free.files > 0
+        };
+        // Where the file system cannot be asked, writing to it will tell.
+        is_within && self.inner.folders.free().map_or(true, is_left)
     }
 }
 
@@ -170,6 +187,14 @@ impl Task {
                 expected: Box::new(expected),
                 found: Box::new(found),
             });
+        }
+        if report.undescribed_folders > 0 {
+            // Whether layers below describe them depends on the image, and this layer may be in several.
+            tracing::warn!(
+                layer = %self.digest,
+                folders = report.undescribed_folders,
+                "a layer has folders without an entry: they are root's, with mode 0755, whatever layers below say of them"
+            );
         }
         self.establish_layer(found)?;
         if is_blob {
@@ -290,10 +315,10 @@ impl Task {
         };
         let free = self.inner.folders.free_bytes().map_err(disk(self.digest))?;
         options.limits.total_bytes = options.limits.total_bytes.min(free);
-        if let Some(limit) = self.inner.settings.max_bytes {
-            let content = Arc::clone(&self.content);
-            options.budget = Some(Arc::new(Room { content, limit }));
-        }
+        options.budget = Some(Arc::new(Room {
+            inner: Arc::clone(&self.inner),
+            content: Arc::clone(&self.content),
+        }));
         Ok(options)
     }
 

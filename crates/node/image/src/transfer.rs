@@ -14,6 +14,7 @@ use muster_api::domain::Digest;
 use muster_item::LayerFormat;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, mpsc};
 
+use crate::documents;
 use crate::error::{InstallError, SpaceLimit};
 use crate::fetch::{FetchBlobError, QUEUE, Wanted, fetch};
 use crate::folders::OnDisk;
@@ -33,6 +34,28 @@ struct Held {
 }
 
 impl ImageStore {
+    /// Makes a document present. It will be read into memory, so it may not claim to be larger than documents are.
+    pub(crate) async fn fetch_document(
+        &self,
+        job: &Job,
+        digest: Digest,
+        size: Option<u64>,
+    ) -> Result<(), InstallError> {
+        self.check_claim(digest, size)?;
+        self.fetch_blob(job, digest, size).await
+    }
+
+    /// Refuses a document that says of itself that it is too large.
+    pub(crate) fn check_claim(
+        &self,
+        digest: Digest,
+        size: Option<u64>,
+    ) -> Result<(), InstallError> {
+        let limit = self.inner.settings.documents.document_bytes as u64;
+        let checked = documents::check_claim(size, limit);
+        checked.map_err(|source| InstallError::Fetch { digest, source })
+    }
+
     /// Makes a blob present.
     pub(crate) async fn fetch_blob(
         &self,
@@ -138,6 +161,9 @@ impl ImageStore {
         suspects: &BTreeSet<String>,
     ) -> Result<(Outcome, Held, BTreeSet<String>), InstallError> {
         let limit = self.inner.settings.documents.document_bytes as u64;
+        let store = self.clone();
+        let there = move || store.inner.part_of(&digest, size);
+        let (there, size) = blocking(digest, there).await?;
         let wanted = Wanted {
             digest,
             size,
@@ -146,11 +172,8 @@ impl ImageStore {
             delay: self.inner.settings.retry_delay,
         };
         let store = self.clone();
-        let there = move || store.inner.part_of(&digest, size);
-        let there = blocking(digest, there).await?;
-        let store = self.clone();
-        let bytes = size.unwrap_or(limit).saturating_sub(there);
-        let reserve = move || store.inner.reserve(digest, bytes, purpose);
+        let all = size.unwrap_or(limit);
+        let reserve = move || store.inner.reserve(digest, all, there, purpose);
         let (space, content) = blocking(digest, reserve).await?;
 
         let (sender, receiver) = mpsc::channel(QUEUE);
@@ -179,44 +202,49 @@ impl ImageStore {
 }
 
 impl Inner {
-    /// How much of a blob is there from earlier: all of it if only its layer is missing. Without a known size nothing is
-    /// believed.
-    fn part_of(&self, digest: &Digest, size: Option<u64>) -> Result<u64, InstallError> {
+    /// How much of a blob is there from earlier, and how much it has in all. Without a known size nothing is believed.
+    ///
+    /// All of it is there if only its layer is missing. Then it was verified, and its size is known, whatever a descriptor says.
+    fn part_of(
+        &self,
+        digest: &Digest,
+        size: Option<u64>,
+    ) -> Result<(u64, Option<u64>), InstallError> {
         if let Some(bytes) = self.ledger.lock().inventory.blobs.get(digest) {
-            return Ok(*bytes);
+            return Ok((*bytes, Some(*bytes)));
         }
         let path = self.folders.partial(digest);
         match (fs::metadata(&path), size) {
-            (Ok(found), Some(size)) if found.len() <= size => Ok(found.len()),
-            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            (Ok(found), Some(size)) if found.len() <= size => Ok((found.len(), Some(size))),
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => Ok((0, size)),
             (found, _) => {
                 found
                     .and_then(|_| fs::remove_file(&path))
                     .on_disk("remove", &path)
                     .map_err(disk(*digest))?;
                 self.ledger.lock().inventory.partials.remove(digest);
-                Ok(0)
+                Ok((0, size))
             }
         }
     }
 
-    /// Promises space for the download and for what is made of it, after removing what nobody wants if that is needed.
+    /// Promises space for what is to come of a blob and for what is made of it, after removing what nobody wants if that is
+    /// needed.
     fn reserve(
         &self,
         digest: Digest,
-        bytes: u64,
+        all: u64,
+        there: u64,
         purpose: Purpose,
     ) -> Result<(Reservation, Reservation), InstallError> {
         let content = match purpose {
             Purpose::Blob => 0,
             Purpose::Layer(order) => match order.format {
-                LayerFormat::Tar => order.size,
-                LayerFormat::TarGzip | LayerFormat::TarZstd => {
-                    order.size.saturating_mul(EXPECTED_RATIO)
-                }
+                LayerFormat::Tar => all,
+                LayerFormat::TarGzip | LayerFormat::TarZstd => all.saturating_mul(EXPECTED_RATIO),
             },
         };
-        let needed = bytes.saturating_add(content);
+        let needed = all.saturating_sub(there).saturating_add(content);
         let limit = self.settings.max_bytes.unwrap_or(u64::MAX);
         let refuse = |missing, limit| InstallError::NoSpace {
             digest,

@@ -151,3 +151,36 @@ async fn what_nobody_wants_any_more_is_not_got_again() {
     assert_eq!(rig.store.installed(rig.digest).await.unwrap(), None);
     task.abort();
 }
+
+#[tokio::test]
+async fn what_could_not_be_repaired_is_repaired_by_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = rig(folder.path(), false).await;
+    damage(&rig.installed);
+    assert_eq!(rig.store.check(u64::MAX).await.unwrap().damaged.len(), 1);
+    assert_eq!(rig.store.installed(rig.digest).await.unwrap(), None);
+    let Rig {
+        store,
+        digest,
+        source,
+        installed,
+        _layout,
+    } = rig;
+    drop(store);
+
+    let (store, _) = open_with(settings(folder.path())).await;
+    source.is_there.store(true, Ordering::SeqCst);
+    let rig = Rig {
+        store,
+        digest,
+        installed,
+        source,
+        _layout,
+    };
+    let task = rig.keep_checked();
+    until("it is repaired", async || {
+        is_whole(&rig.store, rig.digest).await
+    })
+    .await;
+    task.abort();
+}

@@ -28,6 +28,20 @@ pub struct IndexEntry {
     pub platform: Option<Platform>,
     /// `org.opencontainers.image.ref.name`: how an image layout names it.
     pub name: Option<String>,
+    /// `vnd.docker.reference.type`: it says something about another entry (how that was built, what is in it), and is no image.
+    pub refers: bool,
+}
+
+impl IndexEntry {
+    /// Whether some node may choose it: what it leads to is an image, or a choice of such. Builders put statements about images
+    /// beside them, with the annotation, or for a platform that nothing has.
+    pub fn is_offered(&self) -> bool {
+        let is_readable = matches!(
+            self.descriptor.media_type,
+            MediaType::Manifest | MediaType::Index
+        );
+        is_readable && !self.refers && !self.platform.as_ref().is_some_and(Platform::is_nobodys)
+    }
 }
 
 /// One image.
@@ -51,6 +65,8 @@ pub struct SelectManifestError {
     pub offered: Vec<Platform>,
 }
 
+/// Builders mark statements about images with it.
+const REFERENCE_TYPE: &str = "vnd.docker.reference.type";
 /// How many platforms an error names.
 const NAMED_PLATFORMS: usize = 16;
 
@@ -114,17 +130,19 @@ impl Index {
     fn read(root: &At<'_>) -> Result<Self, ReadDocumentError> {
         let manifests = root.each("manifests", |at| {
             let annotations = at.field("annotations")?;
-            let name = annotations.map(|at| {
+            let name = annotations.as_ref().map(|at| {
                 at.optional("org.opencontainers.image.ref.name", |at| {
                     at.text().map(str::to_owned)
                 })
             });
+            let reference = annotations.as_ref().map(|at| at.field(REFERENCE_TYPE));
             Ok(IndexEntry {
                 descriptor: Descriptor::read(&at)?,
                 platform: at
                     .optional("platform", |at| Platform::read(&at))?
                     .filter(Platform::is_stated),
                 name: name.transpose()?.flatten(),
+                refers: reference.transpose()?.flatten().is_some(),
             })
         })?;
         Ok(Self { manifests })
@@ -133,18 +151,12 @@ impl Index {
     /// The manifest that suits a node best; of several that suit equally the first. One without a platform is taken only when
     /// none has the right one.
     pub fn select(&self, node: &Platform) -> Result<&Descriptor, SelectManifestError> {
-        let readable = |entry: &&IndexEntry| {
-            matches!(
-                entry.descriptor.media_type,
-                MediaType::Manifest | MediaType::Index
-            )
-        };
         let fit = |entry: &IndexEntry| match &entry.platform {
             Some(platform) => node.fit(platform),
             None => Some(Fit::Unsaid),
         };
-        let fitting = self.manifests.iter().filter(readable);
-        fitting
+        let offered = || self.manifests.iter().filter(|entry| entry.is_offered());
+        offered()
             .filter_map(|entry| Some((fit(entry)?, entry)))
             // The last of several maxima is taken by `max_by_key`, hence backwards.
             .rev()
@@ -152,9 +164,7 @@ impl Index {
             .map(|(_, entry)| &entry.descriptor)
             .ok_or_else(|| SelectManifestError {
                 wanted: Box::new(node.clone()),
-                offered: self
-                    .manifests
-                    .iter()
+                offered: offered()
                     .filter_map(|entry| entry.platform.clone())
                     .collect(),
             })

@@ -125,6 +125,13 @@ impl Platform {
         })
     }
 
+    /// Whether it says of itself that it is for nothing: `unknown/unknown`.
+    pub(crate) fn is_nobodys(&self) -> bool {
+        [&self.os, &self.architecture]
+            .into_iter()
+            .all(|name| name.eq_ignore_ascii_case("unknown"))
+    }
+
     /// Whether it names anything.
     pub(crate) fn is_stated(&self) -> bool {
         !self.os.is_empty() || !self.architecture.is_empty()

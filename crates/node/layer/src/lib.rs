@@ -36,9 +36,10 @@
 //! - **Attributes**: `user.*` is kept, except `user.overlay.*`. `trusted.*` and `system.*` are refused. Other `security.*`
 //!   attributes and those of links and special files are left out and counted.
 //! - **Sparse files** in all four of GNU tar's forms become files with holes.
-//! - **Folders** get owner, mode and time at the end, deepest first. One that no entry describes gets those
-//!   of the same folder in a lower layer ([`Options::lower`]), and else root, 0755 and the epoch, so that the result never depends on the
-//!   moment or on how the destination was made.
+//! - **Folders** get owner, mode and time at the end, deepest first. One that no entry describes gets root, 0755 and the epoch, so
+//!   that the result never depends on the moment, on how the destination was made, or on the layers below, which are others in
+//!   another image. An overlay shows the uppermost folder's attributes, so such a folder hides those that layers below describe:
+//!   [`Report::undescribed_folders`] counts them, for whoever wants to warn.
 //!
 //! Every refusal is [`UnpackError::Refused`] with the entry and the [`Rule`]. After an error the destination holds whatever was
 //! made until then; it is the caller's to remove.

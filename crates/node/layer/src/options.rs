@@ -1,7 +1,6 @@
 //! What a caller can choose.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// How the layer's bytes are compressed; its media type says so.
@@ -27,10 +26,6 @@ pub struct Options {
     pub limits: Limits,
     /// Space that is shared with others; nobody is asked where absent.
     pub budget: Option<Arc<dyn Budget>>,
-    /// The unpacked layers below, the uppermost first. A folder that has no entry in this layer gets owner, mode and time from the
-    /// first of them that has it, because overlayfs shows the uppermost folder's. [`crate::Report::undescribed_folders`] says
-    /// whether that made a difference.
-    pub lower: Vec<Arc<OwnedFd>>,
     /// Who owns the files.
     pub ownership: Ownership,
     /// Set-user-id and set-group-id bits of files. On a folder the latter is not a privilege and stays.
@@ -114,7 +109,8 @@ pub enum Ownership {
     /// The ids of the layer.
     #[default]
     Keep,
-    /// Whoever calls; for users without root.
+    /// Whoever calls; for users without root. What a layer forbids its owner, they may all the same: files can be read, and
+    /// folders listed and entered, because nobody else could verify or remove them.
     Caller,
     /// The ids of the layer, mapped. An id that no range has is refused.
     Map {
@@ -187,6 +183,20 @@ pub enum OverlayXattrs {
     Trusted,
     /// `user.overlay.*`: for mounts with the option `userxattr`.
     User,
+}
+
+impl OverlayXattrs {
+    /// Those that overlay mounts of this process heed: without root, and in a user namespace, the kernel shows it no others.
+    pub fn of_this_process() -> Self {
+        /// The first user namespace is always this one.
+        const INITIAL: &str = "user:[4026531837]";
+        let namespace = std::fs::read_link("/proc/self/ns/user");
+        let is_initial = namespace.is_ok_and(|it| it.as_os_str() == INITIAL);
+        match rustix::process::geteuid().is_root() && is_initial {
+            true => Self::Trusted,
+            false => Self::User,
+        }
+    }
 }
 
 /// How strictly the end of a layer is looked at.

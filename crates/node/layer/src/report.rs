@@ -17,8 +17,8 @@ pub struct Report {
     pub specials: u64,
     /// Whiteouts and opaque markers.
     pub whiteouts: u64,
-    /// Folders below the root that no entry describes. Without any, the tree depends on the layer alone, not on
-    /// [`crate::Options::lower`], and can be used with every image that has the layer.
+    /// Folders below the root that no entry describes. They belong to root, with mode 0755 and the epoch as their time, and where
+    /// layers below have them, that is what an overlay shows: it takes a folder's attributes from the uppermost layer.
     pub undescribed_folders: u64,
     /// Devices and named pipes left out.
     pub skipped_specials: u64,

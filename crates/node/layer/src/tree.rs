@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::error::{Fault, Operation as _, Rule};
 use crate::folders::{Attributes, Folder, FolderTable};
-use crate::options::{Options, OverlayXattrs, Ownership, WhiteoutForm};
+use crate::options::{Options, OverlayXattrs, WhiteoutForm};
 use crate::path::LayerPath;
 use crate::pax::{Moment, Xattr};
 use crate::remove::remove_tree;
@@ -49,14 +49,14 @@ pub(crate) struct Tree<'a> {
     root: Rc<OwnedFd>,
     options: &'a Options,
     folders: FolderTable,
-    /// What a folder gets that no entry and no lower layer describes.
+    /// What a folder gets that no entry describes.
     undescribed: Attributes,
     recent: Recent,
     recent_target: Recent,
 }
 
 impl<'a> Tree<'a> {
-    /// `root` is an empty folder. `undescribed` is what folders get that no entry and no lower layer describes.
+    /// `root` is an empty folder. `undescribed` is what folders get that no entry describes.
     pub(crate) fn new(
         root: OwnedFd,
         options: &'a Options,
@@ -75,37 +75,11 @@ impl<'a> Tree<'a> {
     }
 
     fn set_undescribed(&mut self, path: &[u8]) -> Result<(), Fault> {
-        let attributes = self.lower(path).unwrap_or(self.undescribed);
         let folder = Folder {
-            attributes,
+            attributes: self.undescribed,
             described: false,
         };
         Ok(self.folders.set(path, folder, &self.options.limits)?)
-    }
-
-    /// What the layers below have there, if that is a folder.
-    fn lower(&self, path: &[u8]) -> Option<Attributes> {
-        let path = if path.is_empty() { b"." } else { path };
-        for layer in &self.options.lower {
-            match openat2(layer, path, FOLDER | OFlags::PATH, Mode::empty(), RESOLVE) {
-                Ok(folder) => {
-                    let stat = fs::fstat(folder).ok()?;
-                    let keep = self.options.ownership != Ownership::Caller;
-                    return Some(Attributes {
-                        owner: keep.then_some((stat.st_uid, stat.st_gid)),
-                        mode: stat.st_mode & 0o7777,
-                        mtime: Moment {
-                            seconds: stat.st_mtime,
-                            nanoseconds: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
-                        },
-                    });
-                }
-                Err(Errno::NOENT) => {}
-                // Something else hides whatever is below.
-                Err(_) => return None,
-            }
-        }
-        None
     }
 
     /// The folder that an entry is in; it and those above are made where they are missing.

@@ -188,15 +188,17 @@ impl<'a> Unpacker<'a> {
             mode: entry.mode,
             mtime: entry.mtime,
         };
+        let access = access(&self.options.ownership, &entry.kind, path.is_root());
         match &entry.kind {
             Kind::File(content) => {
                 let xattrs = self.xattrs(entry, Bearer::File)?;
-                attributes.mode = self.mode(entry.mode)?;
+                attributes.mode = self.mode(entry.mode)? | access;
                 self.file(path, content, &attributes, &xattrs)?;
                 self.report.files += 1;
             }
             Kind::Folder => {
                 let xattrs = self.xattrs(entry, Bearer::Folder)?;
+                attributes.mode |= access;
                 self.tree.make_folder(path, attributes, &xattrs)?;
                 self.report.folders += 1;
             }
@@ -345,6 +347,16 @@ fn check_symlink(target: &[u8], limit: usize) -> Result<(), Rule> {
         _ if target.contains(&0) => Err(Rule::Target(NameRule::Nul)),
         _ if target.len() > limit => Err(Rule::Target(NameRule::TooLong { limit })),
         _ => Ok(()),
+    }
+}
+
+/// What a caller without root keeps of the right to what is unpacked, whatever the layer says. A root is also written on and moved.
+fn access(ownership: &Ownership, kind: &Kind, is_root: bool) -> u32 {
+    match (ownership, kind) {
+        (Ownership::Caller, Kind::File(_)) => 0o400,
+        (Ownership::Caller, Kind::Folder) if is_root => 0o700,
+        (Ownership::Caller, Kind::Folder) => 0o500,
+        _ => 0,
     }
 }
 

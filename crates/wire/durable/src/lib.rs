@@ -21,6 +21,8 @@
 #![forbid(unsafe_code)]
 
 pub mod key_file;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -90,6 +92,10 @@ fn fill(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     // Explicitly, because the mode at creation is subject to the umask.
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(content)?;
+    #[cfg(feature = "testing")]
+    if !testing::is_made(testing::Flush::Content) {
+        return Ok(());
+    }
     file.sync_all()
 }
 
@@ -120,18 +126,25 @@ pub fn read(path: &Path, max: usize) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Makes a folder that only its owner can enter, and those above it as the system makes them.
+/// Makes a folder that only its owner can enter, and those above it as the system makes them. All of them are there for good.
 ///
 /// # Errors
 /// When it cannot be made, or something else has its name.
 pub fn make_folder(path: &Path) -> io::Result<()> {
+    let mut private = DirBuilder::new();
+    private.mode(0o700);
+    make(path, &private)
+}
+
+fn make(path: &Path, builder: &DirBuilder) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    if let Some(above) = path.parent() {
-        fs::create_dir_all(above)?;
+    if let Some(above) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
+        make(above, &DirBuilder::new())?;
     }
-    match DirBuilder::new().mode(0o700).create(path) {
+    match builder.create(path) {
+        // Somebody else was faster; whatever has the name is looked at by who uses it.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => sync_folder_of(path),
     }
@@ -158,6 +171,12 @@ pub fn temporary(path: &Path) -> PathBuf {
 /// When there is none, or the disk fails.
 pub fn sync_folder_of(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    #[cfg(test)]
+    tests::FLUSHED.with_borrow_mut(|flushed| flushed.extend(folder.map(Path::to_owned)));
+    #[cfg(feature = "testing")]
+    if !testing::is_made(testing::Flush::Name) {
+        return Ok(());
+    }
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
@@ -171,9 +190,16 @@ fn remove_if_there(path: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    thread_local! {
+        /// Folders that were flushed. On ext4 a flush of any folder also makes those above it durable, so no power cut tells
+        /// whether they were.
+        pub(super) static FLUSHED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+    }
 
     fn names(folder: &Path) -> Vec<OsString> {
         let entries = fs::read_dir(folder).unwrap();
@@ -260,6 +286,8 @@ mod tests {
         make_folder(&path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
+        let above = folder.path().join("a");
+        assert_eq!(FLUSHED.take(), [folder.path(), above.as_path()]);
         fs::write(folder.path().join("file"), "").unwrap();
         assert!(make_folder(&folder.path().join("file/b")).is_err());
     }

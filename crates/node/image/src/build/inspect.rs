@@ -57,6 +57,7 @@ pub fn inspect(layout: &LayoutSource, name: Option<&str>) -> Result<Vec<Inspecti
         Document::Index(index) => index
             .manifests
             .iter()
+            .filter(|entry| entry.is_offered())
             .map(|entry| inspect_manifest(layout, entry.descriptor.digest))
             .collect(),
     }

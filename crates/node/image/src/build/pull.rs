@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::BuildError;
 use super::writer::{LayoutWriter, descriptor};
+use crate::documents;
 use crate::fetch::{FetchBlobError, QUEUE, Wanted, fetch};
 use crate::folders::{DiskError, OnDisk};
 use crate::intake::Intake;
@@ -67,9 +68,12 @@ pub async fn pull(
     let mut documents = VecDeque::from([(digest, None)]);
     let mut seen = BTreeSet::from([digest]);
     while let Some((digest, size)) = documents.pop_front() {
+        let limit = Limits::default().document_bytes as u64;
+        let too_large = |source| PullError::Fetch { digest, source };
+        documents::check_claim(size, limit).map_err(too_large)?;
         let bytes = copy(source, &writer, digest, size).await?;
-        let path = writer.blob_path(&digest);
-        let document = std::fs::read(&path).on_disk("read", &path).map_err(disk)?;
+        let document = documents::read(&writer.blob_path(&digest), limit).map_err(disk)?;
+        let document = document.ok_or(too_large(FetchBlobError::TooLarge { limit }))?;
         let document = Document::read(&document, &Limits::default()).map_err(|source| {
             PullError::Document {
                 digest,

@@ -94,10 +94,13 @@ impl Judge<'_> {
                 self.find(Severity::Error, digest, "indexes lead to indexes too often");
             }
             Ok(Document::Index(index)) => {
-                if index.manifests.is_empty() {
-                    self.find(Severity::Error, digest, "the index has no manifests");
+                // What no node chooses, none refuses.
+                let offered = index.manifests.iter().filter(|entry| entry.is_offered());
+                let mut entries = offered.peekable();
+                if entries.peek().is_none() {
+                    self.find(Severity::Error, digest, "the index leads to no image");
                 }
-                for entry in &index.manifests {
+                for entry in entries {
                     self.document(&entry.descriptor.digest, depth - 1);
                 }
             }
@@ -151,9 +154,19 @@ impl Judge<'_> {
             self.find(severity, digest, text);
         }
         let mut diff_ids = diff_ids.into_iter();
+        let mut is_lowest = true;
         for layer in &manifest.layers {
             match &layer.media_type {
-                MediaType::Layer(format) => self.layer(layer, *format, diff_ids.next()),
+                MediaType::Layer(format) => {
+                    let undescribed = self.layer(layer, *format, diff_ids.next());
+                    if undescribed > 0 && !is_lowest {
+                        let text = format!(
+                            "it has {undescribed} folders without an entry, which become root's with mode 0755, whatever layers below say"
+                        );
+                        self.find(Severity::Warning, &layer.digest, text);
+                    }
+                    is_lowest = false;
+                }
                 MediaType::Component(_) => self.opaque(layer),
                 MediaType::Empty => {}
                 other => {
@@ -219,11 +232,15 @@ impl Judge<'_> {
         self.conclude(blob, counted, read.err());
     }
 
-    fn layer(&mut self, blob: &Descriptor, format: LayerFormat, diff_id: Option<Digest>) {
+    /// Unpacks it on trial. Answers how many folders it has without an entry.
+    fn layer(&mut self, blob: &Descriptor, format: LayerFormat, diff_id: Option<Digest>) -> u64 {
         let opened = self.layout.open_blob(&blob.digest);
         let content = match opened {
             Ok(content) => content,
-            Err(error) => return self.error(&blob.digest, &error),
+            Err(error) => {
+                self.error(&blob.digest, &error);
+                return 0;
+            }
         };
         let mut counted = Counted::new(content, &blob.digest);
         let compression = match format {
@@ -231,11 +248,16 @@ impl Judge<'_> {
             LayerFormat::TarGzip => Compression::Gzip,
             LayerFormat::TarZstd => Compression::Zstd,
         };
-        if let Err(text) = try_to_unpack(&mut counted, compression, diff_id) {
-            self.find(Severity::Error, &blob.digest, text);
-        }
+        let undescribed = match try_to_unpack(&mut counted, compression, diff_id) {
+            Ok(report) => report.undescribed_folders,
+            Err(text) => {
+                self.find(Severity::Error, &blob.digest, text);
+                0
+            }
+        };
         let rest = io::copy(&mut counted, &mut io::sink());
         self.conclude(blob, counted, rest.err());
+        undescribed
     }
 
     fn conclude(
@@ -264,7 +286,7 @@ fn try_to_unpack(
     layer: &mut impl Read,
     compression: Compression,
     diff_id: Option<Digest>,
-) -> Result<(), String> {
+) -> Result<muster_layer::Report, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let opened = File::open(folder.path()).map_err(|error| error.to_string())?;
     let options = Options {
@@ -275,9 +297,7 @@ fn try_to_unpack(
     let unpacked = muster_layer::unpack(layer, compression, opened.as_fd(), &options);
     // Its own remover knows trees that the standard library's does not manage.
     let _ = muster_layer::remove_contents(opened.as_fd());
-    unpacked
-        .map(drop)
-        .map_err(|error| ErrorChain(&error).to_string())
+    unpacked.map_err(|error| ErrorChain(&error).to_string())
 }
 
 /// Hashes and counts what is read through it.

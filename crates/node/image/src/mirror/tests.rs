@@ -1,4 +1,4 @@
-use muster_item::{Index, IndexEntry};
+use muster_item::{Index, IndexEntry, MediaType};
 
 use super::*;
 
@@ -19,6 +19,7 @@ fn index(entries: impl IntoIterator<Item = (MediaType, usize)>) -> Document {
         descriptor: blob(media_type, number),
         platform: Some(Platform::new("linux", format!("arch-{number}"))),
         name: None,
+        refers: false,
     };
     let manifests = entries.into_iter().map(entry).collect();
     Document::Index(Index { manifests })

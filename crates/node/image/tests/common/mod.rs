@@ -17,19 +17,13 @@ use muster_image::{
 };
 use muster_item::Platform;
 use muster_lab::oci::{Compression, Image, Layer, LayerBuilder, Layout};
-use muster_layer::{Ownership, WhiteoutForm};
 use muster_store::{OnDamage, Store, StoreConfig};
 
-/// Settings for a store in `folder` that does not wait long, and works without root.
+/// Settings for a store in `folder` that does not wait long.
 pub(crate) fn settings(folder: &Path) -> StoreSettings {
     let mut settings = StoreSettings::new(folder.join("images"), Platform::of_this_program());
     settings.retry_delay = Duration::from_millis(1);
     settings.tries = 3;
-    if !rustix::process::geteuid().is_root() {
-        settings.unpack.ownership = Ownership::Caller;
-        settings.unpack.whiteouts.form = WhiteoutForm::EmptyFile;
-        settings.unpack.whiteouts.xattrs = muster_layer::OverlayXattrs::User;
-    }
     settings
 }
 

@@ -89,6 +89,31 @@ fn the_best_platform_is_chosen_and_the_first_of_equals() {
 }
 
 #[test]
+fn statements_about_images_are_nobodys_choice() {
+    let attestation = |size, platform: &str| {
+        let annotations = r#""annotations": {"vnd.docker.reference.type": "attestation-manifest"}"#;
+        let descriptor = descriptor(&MediaType::Manifest, size);
+        format!("{{{descriptor}, {annotations}{platform}}}")
+    };
+    let linux = r#"{"os": "linux", "architecture": "arm64"}"#;
+    let index = index(&[
+        attestation(1, ""),
+        attestation(2, &format!(r#", "platform": {linux}"#)),
+        entry(3, r#"{"os": "unknown", "architecture": "unknown"}"#),
+        entry(4, linux),
+    ]);
+    let offered = index.manifests.iter().map(IndexEntry::is_offered);
+    assert_eq!(offered.collect::<Vec<_>>(), [false, false, false, true]);
+    let chosen = index.select(&Platform::new("linux", "arm64"));
+    assert_eq!(chosen.map(|it| it.size), Ok(4));
+    let error = index.select(&Platform::new("linux", "amd64")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no manifest of the index is for linux/amd64; it has linux/arm64"
+    );
+}
+
+#[test]
 fn nothing_for_the_platform_is_said_with_what_there_is() {
     let index = index(&[entry(
         1,
@@ -200,6 +225,7 @@ proptest! {
             },
             platform: Some(platform(offer)),
             name: None,
+            refers: false,
         });
         let index = Index { manifests: manifests.collect() };
         let node = platform(&own);

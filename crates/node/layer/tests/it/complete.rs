@@ -138,7 +138,9 @@ fn owners_are_kept_mapped_or_the_callers() {
 #[test]
 fn undescribed_folders_are_always_the_same() {
     muster_lab::require!(Root);
-    let (rig, _) = unpacked([file("a/b/c"), empty("a/d/.wh.x")], &keep());
+    let items = [file("a/b/c"), empty("a/d/.wh.x"), folder("e"), file("e/f")];
+    let (rig, report) = unpacked(items, &keep());
+    assert_eq!(report.undescribed_folders, 3);
     let tree = rig.tree();
     for name in ["", "a", "a/b", "a/d"] {
         let node = tree.node(name);
@@ -148,38 +150,6 @@ fn undescribed_folders_are_always_the_same() {
             "{name:?}"
         );
     }
-}
-
-#[test]
-fn undescribed_folders_look_as_they_do_below() {
-    muster_lab::require!(Root);
-    let (bottom, report) = unpacked(
-        [folder("tmp").mode(0o1777), folder("x").owner(3, 4)],
-        &keep(),
-    );
-    assert_eq!(report.undescribed_folders, 0);
-    let (middle, _) = unpacked([folder("x").mode(0o711), symlink("y", "tmp")], &keep());
-    let lower = vec![middle.descriptor(), bottom.descriptor()];
-    let options = Options { lower, ..keep() };
-    let items = [
-        file("tmp/a"),
-        file("x/a"),
-        file("y/a"),
-        file("z/a"),
-        folder("z").mode(0o750),
-    ];
-    let (rig, report) = unpacked(items, &options);
-    assert_eq!(report.undescribed_folders, 3);
-    let tree = rig.tree();
-    let mode_and_time = |name| (tree.node(name).mode & 0o7777, tree.node(name).mtime.0);
-    assert_eq!(mode_and_time("tmp"), (0o1777, 1_000_000_000));
-    assert_eq!(
-        mode_and_time("x"),
-        (0o711, 1_000_000_000),
-        "the uppermost that has it"
-    );
-    assert_eq!(mode_and_time("y"), (0o755, 0), "what is below is no folder");
-    assert_eq!(mode_and_time("z"), (0o750, 1_000_000_000));
 }
 
 #[test]

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use muster_layer::{Compression, Options, Report, UnpackError, remove_contents, unpack};
 use tempfile::TempDir;
@@ -42,11 +41,6 @@ impl Rig {
 
     pub(crate) fn destination(&self) -> PathBuf {
         self.folder.path().join("destination")
-    }
-
-    /// The destination as a lower layer of another.
-    pub(crate) fn descriptor(&self) -> Arc<OwnedFd> {
-        Arc::new(File::open(self.destination()).unwrap().into())
     }
 
     pub(crate) fn canary(&self) -> PathBuf {

@@ -79,7 +79,12 @@ fn as_a_user() {
     };
     assert_eq!(
         (mode("locked"), mode("read-only"), mode("read-only/deep")),
-        (0, 0o555, 0o755)
+        (0o500, 0o555, 0o755),
+        "what nobody could look into could not be verified"
+    );
+    assert_eq!(
+        (mode("locked/inner"), mode("read-only/hard")),
+        (0o511, 0o400)
     );
     rig.clean();
     rig.assert_untouched();
