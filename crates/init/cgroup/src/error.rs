@@ -70,7 +70,7 @@ pub enum CgroupError {
         /// To which cgroup.
         path: CgroupPath,
     },
-    /// It has more processes, or more levels, than can be real.
+    /// It has more groups below it than can be real.
     #[error("cgroup {path} is larger than can be handled")]
     TooLarge {
         /// The cgroup.

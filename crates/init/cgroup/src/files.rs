@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
 use crate::error::{CgroupError, HierarchyError};
 use crate::path::CgroupPath;
+use crate::walk::names;
 
 /// The largest file that is read: a list of about a million processes.
 const MAX_FILE: usize = 8 << 20;
-/// The deepest nesting that is followed.
-const MAX_DEPTH: usize = 32;
 /// How many children of one cgroup are looked at.
 const MAX_CHILDREN: usize = 1 << 16;
 
@@ -83,6 +82,7 @@ impl Files {
         rustix::fs::chownat(&self.root, relative, user, group, AtFlags::SYMLINK_NOFOLLOW)
     }
 
+    /// The groups right below that a path can name; others are nobody's but a delegate's.
     pub(crate) fn children(&self, path: &CgroupPath) -> Result<Vec<CgroupPath>, CgroupError> {
         let failed = |source| CgroupError::new("list", path, source);
         let folder = match self.open_folder(path.relative()) {
@@ -90,50 +90,15 @@ impl Files {
             Err(Errno::NOENT) => return Ok(Vec::new()),
             Err(error) => return Err(failed(error)),
         };
-        let mut children = Vec::new();
-        for entry in Dir::new(folder).map_err(failed)? {
-            let entry = match entry {
-                Ok(entry) => entry,
-                // Removed while it was listed.
-                Err(Errno::NOENT | Errno::NODEV) => break,
-                Err(error) => return Err(failed(error)),
-            };
-            let name = entry.file_name().to_bytes();
-            if entry.file_type() != FileType::Directory || matches!(name, b"." | b"..") {
-                continue;
-            }
-            if children.len() == MAX_CHILDREN {
-                return Err(CgroupError::TooLarge { path: path.clone() });
-            }
-            // Whoever made a group with a name that is not UTF-8 or too deep can only have been a delegate; its parent
-            // is still killed as a whole.
-            let inside = std::str::from_utf8(name)
-                .ok()
-                .and_then(|name| CgroupPath::parse(&format!("{}/{name}", path.as_str())).ok());
-            children.extend(inside);
+        let names = names(&folder, MAX_CHILDREN).map_err(failed)?;
+        if names.len() > MAX_CHILDREN {
+            return Err(CgroupError::TooLarge { path: path.clone() });
         }
-        Ok(children)
-    }
-
-    /// This cgroup and all below it, parents before children.
-    pub(crate) fn subtree(&self, top: &CgroupPath) -> Result<Vec<CgroupPath>, CgroupError> {
-        let mut found = vec![top.clone()];
-        let mut level = vec![top.clone()];
-        for _ in 0..MAX_DEPTH {
-            let mut next = Vec::new();
-            for parent in &level {
-                next.extend(self.children(parent)?);
-            }
-            if next.is_empty() {
-                return Ok(found);
-            }
-            if found.len() + next.len() > MAX_CHILDREN {
-                break;
-            }
-            found.extend(next.iter().cloned());
-            level = next;
-        }
-        Err(CgroupError::TooLarge { path: top.clone() })
+        let named = names.iter().filter_map(|name| {
+            let name = name.to_str().ok()?;
+            CgroupPath::parse(&format!("{}/{name}", path.as_str())).ok()
+        });
+        Ok(named.collect())
     }
 
     /// The processes of exactly this cgroup.
@@ -144,34 +109,6 @@ impl Files {
             Err(Errno::NOENT | Errno::NODEV | Errno::OPNOTSUPP) => Ok(Vec::new()),
             Err(error) => Err(CgroupError::new("list the processes of", path, error)),
         }
-    }
-
-    /// The processes of this cgroup and of all below it.
-    pub(crate) fn all_members(&self, path: &CgroupPath) -> Result<Vec<Pid>, CgroupError> {
-        let mut members = Vec::new();
-        for place in self.subtree(path)? {
-            members.extend(self.members(&place)?);
-        }
-        Ok(members)
-    }
-
-    /// Removes a cgroup and what is below it, children first.
-    pub(crate) fn remove(&self, path: &CgroupPath) -> Result<(), CgroupError> {
-        if self.remove_one(path) == Ok(()) {
-            return Ok(());
-        }
-        for place in self.subtree(path)?.iter().rev() {
-            match self.remove_one(place) {
-                Ok(()) => {}
-                Err(Errno::BUSY | Errno::NOTEMPTY) => {
-                    return Err(CgroupError::Busy {
-                        path: place.clone(),
-                    });
-                }
-                Err(error) => return Err(CgroupError::new("remove", place, error)),
-            }
-        }
-        Ok(())
     }
 
     pub(crate) fn remove_one(&self, path: &CgroupPath) -> Result<(), Errno> {
@@ -202,7 +139,7 @@ pub(crate) fn read_all(file: &OwnedFd) -> Result<String, Errno> {
     String::from_utf8(bytes).map_err(|_| Errno::ILSEQ)
 }
 
-fn pids(text: &str) -> Vec<Pid> {
+pub(crate) fn pids(text: &str) -> Vec<Pid> {
     // A process of another pid namespace is listed as 0.
     text.lines()
         .filter_map(|line| line.parse().ok().and_then(Pid::from_raw))

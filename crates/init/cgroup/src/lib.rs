@@ -28,7 +28,7 @@
 //!   of it was opened and the group was seen to hold it after that.
 //! - Every operation is idempotent: making what is there and removing what is gone succeed.
 //! - A unit's name never collides with a file of the kernel's ([`CgroupPath::child`] escapes as systemd does).
-//! - What is read is bounded in size, depth and number.
+//! - What is read is bounded in size and number. Groups are found at any depth and under any name.
 //! - A wish about resources is either written or named as not applied, never dropped in silence.
 //! - Controllers that everybody's accounts need (memory, pids) are always handed on; others only on the way to a unit that needs
 //!   them, and never past a slice that disables them.
@@ -56,6 +56,7 @@ mod set;
 mod signal;
 mod tree;
 mod usage;
+mod walk;
 
 pub use controllers::{Controller, Controllers};
 pub use error::{CgroupError, HierarchyError};

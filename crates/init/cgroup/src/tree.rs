@@ -295,7 +295,7 @@ impl Tree {
     pub fn processes(&self, path: &CgroupPath) -> Result<Vec<Pid>, CgroupError> {
         match &self.backing {
             Backing::V2(files) | Backing::V1(files) => files.all_members(path),
-            Backing::Sessions(sessions) => Ok(sessions.members(path)),
+            Backing::Sessions(sessions) => sessions.members(path),
         }
     }
 
@@ -438,10 +438,15 @@ impl Tree {
                 self.legacy.remove(path);
                 Ok(())
             }
-            Backing::Sessions(sessions) => {
-                sessions.forget(path);
-                Ok(())
-            }
+            Backing::Sessions(sessions) => sessions.remove(path),
+        }
+    }
+
+    /// Tells a tree without cgroups that a process has ended and was reaped: its number may be anybody's next. Elsewhere nothing
+    /// happens.
+    pub fn reaped(&self, pid: Pid) {
+        if let Backing::Sessions(sessions) = &self.backing {
+            sessions.reaped(pid);
         }
     }
 
@@ -507,22 +512,28 @@ impl Tree {
     /// # Errors
     /// The tree cannot be listed.
     pub fn leftovers(&self) -> Result<Vec<Leftover>, CgroupError> {
-        let root = CgroupPath::root();
-        let places = match &self.backing {
-            Backing::V2(files) | Backing::V1(files) => files.subtree(&root)?,
-            Backing::Sessions(sessions) => sessions.places(),
-        };
-        let mut leftovers = Vec::new();
-        for path in places {
-            if path.is_root() || path.as_str() == OWN_SCOPE {
-                continue;
+        let mut leftovers: Vec<Leftover> = Vec::new();
+        let mut add = |path: CgroupPath, processes: Vec<Pid>| {
+            if processes.is_empty() || path.is_root() || path.as_str() == OWN_SCOPE {
+                return;
             }
-            let processes = match &self.backing {
-                Backing::V2(files) | Backing::V1(files) => files.members(&path)?,
-                Backing::Sessions(sessions) => sessions.members(&path),
-            };
-            if !processes.is_empty() {
-                leftovers.push(Leftover { path, processes });
+            match leftovers.last_mut().filter(|last| last.path == path) {
+                Some(last) => last.processes.extend(processes),
+                None => leftovers.push(Leftover { path, processes }),
+            }
+        };
+        match &self.backing {
+            Backing::V2(files) | Backing::V1(files) => {
+                files.each(&CgroupPath::root(), |path, members| {
+                    add(path(), members);
+                    Ok(())
+                })?;
+            }
+            Backing::Sessions(sessions) => {
+                for path in sessions.places() {
+                    let members = sessions.members(&path)?;
+                    add(path, members);
+                }
             }
         }
         Ok(leftovers)

@@ -16,6 +16,7 @@
 //! - A process never gets more rights than its unit names: what cannot be had is an error, not a remark. Where the unit
 //!   wants the best that there is, or where it changes nothing about rights, it is listed, so that it can be said out loud.
 
+mod distant;
 pub mod dynamic_users;
 mod environment;
 mod expand;
@@ -23,6 +24,7 @@ pub mod folders;
 mod identity;
 pub mod machine;
 mod name_services;
+mod pressure;
 pub mod private_tmp;
 mod sandbox;
 mod settings;
@@ -87,8 +89,8 @@ pub struct Facts<'a> {
     pub ended: Option<(&'a str, Option<ExitStatus>)>,
     /// `$REMOTE_ADDR` and `$REMOTE_PORT`
     pub remote: Option<(&'a str, Option<u16>)>,
-    /// `$TRIGGER_UNIT`
-    pub trigger: Option<&'a str>,
+    /// Variables that say whose doing the run is.
+    pub trigger: &'a [(&'static str, String)],
     /// What is shared with other processes rather than made anew.
     pub joined: Joined<'a>,
     /// Variables that say where memory getting short can be seen.
@@ -153,6 +155,11 @@ pub fn build(
 ) -> Result<Built, SpawnError> {
     let config = &*with_root_of(config, kind);
     let privileged = command.flags.contains(CommandFlags::FULLY_PRIVILEGED);
+    let pressure = pressure::as_seen(config, privileged, facts.pressure);
+    let facts = &Facts {
+        pressure: &pressure,
+        ..*facts
+    };
     let host = &facts.host.specifiers;
     let anybodys = folders::plan(config, host, None);
     let who = identity::look_up(config, (host.uid, host.gid), &anybodys, machine)?;
@@ -190,7 +197,8 @@ pub fn build(
         folders: &folders,
         terminal: streams.terminal.as_ref().map(|terminal| &*terminal.path),
     };
-    let asked = sandbox::build(of, facts, machine)?;
+    let mut asked = sandbox::build(of, facts, machine)?;
+    let program = find_program(config, &command.path, asked.sandbox.as_deref_mut(), machine)?;
     let sandbox = asked.sandbox.as_ref();
     let private_tmp = sandbox.and_then(|sandbox| sandbox.view.private_tmp.clone());
     // Only what is the run's own is kept for the others of it.
@@ -202,7 +210,7 @@ pub fn build(
     let variables = environment.variables.iter();
     let has_names = who.names.is_some();
     let mut context = ExecContext {
-        program: find_program(config, &command.path, privileged, machine)?,
+        program,
         argv,
         environment: variables
             .map(|(name, value)| format!("{name}={value}").into())
@@ -230,11 +238,16 @@ pub fn build(
             .extend((!is_set).then(|| format!("TERM={kind}").into()));
     }
     settings::apply(config, &facts.host.default_limits, machine, &mut context)?;
+    if privileged {
+        // It is outside of all that confines, limits included, as with systemd.
+        context.limits.clear();
+    }
     // The manager itself waits for no terminal.
     let terminal = context.terminal.as_ref();
     if terminal.is_some_and(|terminal| terminal.control == TakeControl::Wait) {
         helped(&mut context);
     }
+    keep_from_waiting(&mut context, machine);
     Ok(Built {
         context,
         added,
@@ -280,6 +293,28 @@ pub fn make_folders(built: &mut Built, machine: &mut dyn Machine) -> Result<(), 
     Ok(())
 }
 
+/// Leaves to a helper what the manager itself might wait for: it opens streams, enters folders and executes programs in the
+/// manager's stead.
+fn keep_from_waiting(context: &mut ExecContext, machine: &mut dyn Machine) {
+    let files = [&context.stdin, &context.stdout, &context.stderr].map(|stream| match stream {
+        Stream::File { path, .. } => Some(path),
+        _ => None,
+    });
+    let folder = context.working_directory.as_ref();
+    let direct = [folder.map(|folder| &folder.path), Some(&context.program)];
+    // Whoever has a helper anyway has it do the rest, too.
+    let direct = direct.map(|path| path.filter(|_| context.sandbox.is_none()));
+    let mut may_wait = |paths: &[Option<&Box<str>>]| {
+        let mut paths = paths.iter().flatten();
+        paths.any(|path| machine.may_wait_at(path))
+    };
+    let waits_for_files = may_wait(&files);
+    if waits_for_files || may_wait(&direct) {
+        helped(context);
+    }
+    context.waits_for_files = waits_for_files;
+}
+
 /// What a helper sets up for a process, which has one from now on.
 fn helped(context: &mut ExecContext) -> &mut Sandbox {
     let keyring = &mut context.keyring;
@@ -300,6 +335,11 @@ pub fn terminal_restorer(config: &UnitConfig, program: &str) -> Option<ExecConte
         argv: vec![program.into(), "--version".into()],
         terminal: Some(streams::left_terminal(config)?),
         stdin: Stream::Terminal,
+        identity: streams::lends_terminal(config).then_some(Identity {
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+        }),
         ..ExecContext::default()
     })
 }
@@ -335,11 +375,6 @@ pub fn credentials_folder(config: &UnitConfig, host: &HostFacts) -> Option<Strin
 /// It is there and cannot be removed.
 pub fn remove_tree(path: &str) -> std::io::Result<()> {
     let removed = match std::fs::symlink_metadata(path) {
-        identity: streams::lends_terminal(config).then_some(Identity {
-            uid: 0,
-            gid: 0,
-            groups: Vec::new(),
-        }),
         Ok(stat) if stat.is_dir() => std::fs::remove_dir_all(path),
         Ok(_) => std::fs::remove_file(path),
         Err(error) => Err(error),
@@ -382,30 +417,27 @@ fn with_root_of(config: &UnitConfig, kind: ExecKind) -> Cow<'_, UnitConfig> {
     }
 }
 
-/// Where a program is, as the process will see it: in its own root, if it has one.
+/// Where a program is. One that only has a name is looked for by whoever sets the process up, if anybody does: what is in
+/// which folder depends on what the process sees.
 fn find_program(
     config: &UnitConfig,
     path: &str,
-    privileged: bool,
+    sandbox: Option<&mut Sandbox>,
     machine: &dyn Machine,
 ) -> Result<Box<str>, SpawnError> {
     if path.starts_with('/') {
         return Ok(path.into());
     }
-    let images = &config.exec.images;
-    if images.root_image.is_some() && !privileged {
-        let what = format!("the program {path} needs an absolute path, because it is in an image");
-        return Err(failed(Step::Exec, what, ENOENT));
-    }
-    let root = images.root_directory.as_ref().filter(|_| !privileged);
-    let root = root.map_or("", |root| root.0.trim_end_matches('/'));
     let stated = config.exec.search_path.0.iter();
     let default = environment::DEFAULT_PATH.split(':');
     let default = default.filter(|_| config.exec.search_path.0.is_empty());
-    let mut places = stated
-        .chain(default)
-        .map(|folder| format!("{folder}/{path}"));
-    let found = places.find(|place| machine.is_program(&format!("{root}{place}")));
+    let folders = stated.chain(default);
+    if let Some(sandbox) = sandbox {
+        sandbox.program_folders = folders.map(Into::into).collect();
+        return Ok(path.into());
+    }
+    let mut places = folders.map(|folder| format!("{folder}/{path}"));
+    let found = places.find(|place| machine.is_program(place));
     found.map(Into::into).ok_or_else(|| {
         let what = format!("cannot find the program {path} in any folder for programs");
         failed(Step::Exec, what, ENOENT)

@@ -108,6 +108,8 @@ pub struct Core {
     pub(crate) user_directory: UserDirectory,
     /// Which unit a watched cgroup belongs to.
     pub(crate) cgroups: HashMap<Box<str>, UnitId>,
+    /// Those of them that somebody has to look at.
+    unwatched: exits::Unwatched,
     /// What cgroups were given, and what they were refused.
     pub(crate) limited: Limited,
     /// Recorded, not yet applied.
@@ -420,6 +422,7 @@ impl Core {
             self.next_activation_moment(),
             self.control_deadline(),
             self.user_directory_deadline(),
+            self.next_look(),
             tidy,
         ]
         .into_iter()
@@ -435,6 +438,9 @@ impl Core {
         self.activation_time_has_passed();
         self.control_time_has_passed();
         self.user_directory_time_has_passed();
+        if self.next_look().is_some_and(|at| at <= now) {
+            self.look_at_unwatched();
+        }
         if self.is_untidy && now.since(self.quiet_since) >= QUIET && self.queue.is_empty() {
             self.is_untidy = false;
             if self.log_size > SMALL_LOG {
@@ -478,6 +484,7 @@ impl Core {
                 }
             }
         }
+        self.look_at_unwatched();
         Ok(())
     }
 }

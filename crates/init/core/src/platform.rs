@@ -16,8 +16,8 @@ use muster_activation::sockets::{self, Owner};
 use muster_cgroup::{Occasion, Offer, PinnedProgram, Plan, Refusals, Unapplied};
 use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
 use muster_engine::protocol::{Process, SpawnError};
-use muster_exec::ExecContext;
 use muster_exec::bpf::PinnedError;
+use muster_exec::{ExecContext, Network};
 use muster_handover::{FromInit, ShutdownKind};
 use muster_unit_file::config::SocketConfig;
 
@@ -79,6 +79,15 @@ pub struct Usage {
     pub network: [Option<u64>; 4],
     /// How often limits were reached.
     pub refusals: Refusals,
+}
+
+/// Where the sockets of a unit are opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SocketPlace<'a> {
+    /// The cgroup whose filters hold for them.
+    pub cgroup: Option<&'a str>,
+    /// The network that they are bound in, where that is not the manager's.
+    pub network: Option<Network<'a>>,
 }
 
 /// The sockets of a unit.
@@ -215,13 +224,13 @@ pub trait Platform {
     /// Where services send notifications to.
     fn notify_path(&self) -> PathBuf;
 
-    /// Opens the sockets of a unit, or takes those of `kept` that fit. With a cgroup, its filters hold for those that are made.
+    /// Opens the sockets of a unit, or takes those of `kept` that fit. Those that are made are in their place.
     ///
     /// # Errors
-    /// One of them cannot be opened.
+    /// One of them cannot be opened, or not there.
     fn open_sockets(
         &mut self,
-        _cgroup: Option<&str>,
+        _place: SocketPlace<'_>,
         config: &SocketConfig,
         owner: Owner,
         kept: Vec<OwnedFd>,

@@ -13,7 +13,7 @@ use crate::sandbox::{Keyring, Sandbox};
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExecContext {
-    /// The program's absolute path.
+    /// The program's absolute path; with [`Sandbox::program_folders`], its name may do.
     pub program: Box<str>,
     /// Its arguments, the zeroth included.
     pub argv: Vec<Box<str>>,

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! job -> terminal, files of streams -> memory policy, personality -> accounts -> keyring -> folders -> credentials
-//!     -> PAM session -> (namespace of users, where rights are lacking) -> network, queues -> processes -> mounts, root
+//!     -> PAM session -> (namespace of users, where rights are lacking) -> network, queues, groups -> processes -> mounts, root
 //!     -> host's name -> groups -> namespace of users -> capabilities, user, secure bits -> folder -> labels
 //!     -> no new privileges -> descriptors -> restriction of file systems -> limits -> filter of system calls -> execve
 //! ```
@@ -30,11 +30,11 @@ mod labels;
 mod limits;
 mod login;
 mod names;
-mod namespaces;
+pub(crate) mod namespaces;
 pub(crate) mod outcome;
 mod processes;
 mod rights;
-mod stores;
+pub(crate) mod stores;
 mod terminal;
 mod users;
 
@@ -52,7 +52,7 @@ use crate::context::Identity;
 use crate::folders;
 use crate::job::{FIRST_PASSED, Job, MAX_JOB};
 use crate::mounts;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{KnownUsers, Sandbox};
 use crate::step::Step;
 use execute::Last;
 use exemption::Exemption;
@@ -155,7 +155,9 @@ fn set_up(
         .map_err(|(step, error)| SetupError::new(step, error.errno, error.detail))?;
     let labels = labels::plan(sandbox, reporter);
     let filter = execute::filter(&sandbox.system_calls, reporter)?;
-    credentials::set_up(sandbox, identity, reporter)?;
+    // Whom names led to is known better here than to the manager.
+    let stated = sandbox.credentials_owner.filter(|_| found.is_none());
+    credentials::set_up(sandbox, stated.or(owner), reporter)?;
     let mut environment = job.environment.clone();
     let logs_in = sandbox
         .names
@@ -165,14 +167,16 @@ fn set_up(
         add_login_variables(&mut environment, account);
     }
     let mut session = login::Session::default();
+    let mut limits = job.limits.clone();
     if let Some(login) = &sandbox.login {
         // The job was read, so its number may be anybody's by now.
         let others = (0..place).chain([place + 1]).chain(Stores::numbers(job));
         let others = others.chain(job.exemptions.map(i32::from));
-        match login::open(login, &environment, others)? {
+        match login::open(login, &environment, &job.limits, others)? {
             Some(opened) => {
                 session = opened;
                 environment = std::mem::take(&mut session.environment);
+                limits = std::mem::take(&mut session.limits);
             }
             None => reporter.dropped("PAMName", "there is no libpam on this machine"),
         }
@@ -181,12 +185,24 @@ fn set_up(
     if sandbox.namespaces.users && !privileged {
         // Whoever has no rights gets some in a namespace of users, over what is made in it.
         let entered = OwnFolder::open().and_then(|folder| users::enter_unprivileged(&folder));
-        reporter.lenient("PrivateUsers", Leniency::IfUnavailable, entered)?;
+        let entered = reporter.lenient("PrivateUsers", Leniency::IfUnavailable, entered)?;
+        if entered.is_some() && sandbox.namespaces.known_users != KnownUsers::Own {
+            let why = "without rights over all users only the process's own one exists";
+            reporter.dropped("PrivateUsers", why);
+        }
     }
     // Namespaces that were made among other users are closed to this process.
     let stores = stores.filter(!sandbox.namespaces.users || privileged);
     namespaces::enter(&sandbox.namespaces, &stores, reporter)?;
     drop(stores);
+    let guarded;
+    let sandbox = match sandbox.namespaces.groups && !namespaces::own_groups(reporter)? {
+        true => {
+            guarded = with_guarded_groups(sandbox);
+            &guarded
+        }
+        false => sandbox,
+    };
     if sandbox.namespaces.pids {
         processes::enter(&exemption, reporter)?;
     }
@@ -200,12 +216,17 @@ fn set_up(
     if sandbox.namespaces.uts {
         namespaces::own_host_name(sandbox.host_name.as_deref(), reporter)?;
     }
-    limits::raise(&job.limits)?;
+    limits::raise(&limits)?;
     if let Some(identity) = identity {
         rights::take_groups(identity, &session.groups)?;
     }
     if let Some(folder) = own_folder {
-        let entered = users::enter(&folder, identity, &exemption);
+        let entered = users::enter(
+            &folder,
+            sandbox.namespaces.known_users,
+            identity,
+            &exemption,
+        );
         reporter.lenient("PrivateUsers", Leniency::IfUnavailable, entered)?;
     }
     rights::take(sandbox, identity, reporter)?;
@@ -213,9 +234,13 @@ fn set_up(
     execute::enter_folder(job.working_directory.as_ref(), home)?;
     labels::set(&labels, reporter)?;
     execute::renounce(job, filter.as_ref())?;
-    let found = caller.map(|caller| caller.find_program()).transpose()?;
+    let found = match caller {
+        Some(caller) => Some(caller.find_program()?),
+        None => execute::find_program(job)?,
+    };
     let last = Last {
         job,
+        limits: &limits,
         program: found.as_deref().unwrap_or(&job.program),
         environment: variables(&environment, &job.pid_variables, &job.program)?,
         filter,
@@ -223,6 +248,14 @@ fn set_up(
         first_closed: place,
     };
     last.execute(reporter)
+}
+
+/// The groups of others are seen where there is no namespace for those of its own: then nobody changes any.
+fn with_guarded_groups(sandbox: &Sandbox) -> Sandbox {
+    let mut sandbox = sandbox.clone();
+    sandbox.view.own_groups = false;
+    sandbox.view.protect_control_groups = true;
+    sandbox
 }
 
 /// Changes what the process sees of the file system.

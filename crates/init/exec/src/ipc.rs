@@ -5,9 +5,21 @@
     reason = "the C library's calls for System V objects have no safe form"
 )]
 
-use std::io;
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::MemfdFlags;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::context::{ExecContext, Stream};
+
+/// The word by which `muster-exec` is told to remove what it reads from its standard input.
+pub const REMOVE_IPC: &str = "--remove-ipc";
+/// Room for as many numbers as the kernel has of all kinds.
+const MAX_REMAINS: u64 = 16 << 20;
 
 /// Removes a row of a table of the kernel's.
 type Remove = fn(i32) -> i32;
@@ -21,32 +33,109 @@ const TABLES: [(&str, Remove); 3] = [
 /// Where the names of POSIX memory and queues are.
 const FOLDERS: [&str; 2] = ["/dev/shm", "/dev/mqueue"];
 
-/// Removes all of a user's queues, semaphores and shared memory that this process can see, and gives what would not go.
-/// The superuser's are everybody's: they stay.
-#[must_use]
-pub fn remove_ipc(uid: u32) -> Vec<String> {
-    let mut left = Vec::new();
-    if uid == 0 {
-        return left;
+/// A user's queues, semaphores and shared memory, as they are at one moment.
+///
+/// To remove them may take long: memory is freed, and there may be any number of files, in folders of folders. So the manager only
+/// notes what there is, in tables of a size that the kernel limits, and has a process do the rest; meanwhile the user may be
+/// another unit's, or have the same unit once more, whose own objects stay. Numbers of objects do not come again soon; files are
+/// told apart by when they were changed.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct IpcRemains {
+    uid: u32,
+    /// Seconds and nanoseconds of the real time.
+    until: (i64, i64),
+    /// Numbers, by table.
+    numbers: [Vec<i32>; 3],
+}
+
+impl IpcRemains {
+    /// What a user has that this process can see. The superuser's is everybody's: nothing of it remains.
+    #[must_use]
+    pub fn of(uid: u32) -> Option<Self> {
+        if uid == 0 {
+            return None;
+        }
+        // The clock that files are marked with.
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        let numbers = TABLES.map(|(table, _)| {
+            // A kernel without them has no table.
+            let text = std::fs::read_to_string(table).unwrap_or_default();
+            owned(&text, uid)
+        });
+        let until = (now.tv_sec, now.tv_nsec);
+        Some(Self {
+            uid,
+            until,
+            numbers,
+        })
     }
-    for (table, remove) in TABLES {
-        // A kernel without them has no table.
-        let text = std::fs::read_to_string(table).unwrap_or_default();
-        for id in owned(&text, uid) {
-            if remove(id) != 0 {
-                left.push(format!("{table} {id}: {}", io::Error::last_os_error()));
+
+    /// A process of `muster-exec`, at the path `helper`, that removes them, and what is at place 0 of its descriptors. It writes
+    /// a line for whatever would not go to the one at place 1, if it `reports`.
+    ///
+    /// # Errors
+    /// There is no memory to write them down.
+    pub fn remover(&self, helper: &str, reports: bool) -> io::Result<(ExecContext, OwnedFd)> {
+        let memory = rustix::fs::memfd_create("ipc", MemfdFlags::CLOEXEC)?;
+        let mut memory = std::fs::File::from(memory);
+        memory.write_all(&serde_json::to_vec(self)?)?;
+        memory.rewind()?;
+        let context = ExecContext {
+            program: helper.into(),
+            argv: vec!["muster-exec".into(), REMOVE_IPC.into()],
+            stdin: Stream::Fd(0),
+            stderr: if reports { Stream::Fd(1) } else { Stream::Null },
+            ..ExecContext::default()
+        };
+        Ok((context, memory.into()))
+    }
+
+    /// Reads what a process is to remove.
+    ///
+    /// # Errors
+    /// It is nothing of the kind.
+    pub fn read(from: impl Read) -> io::Result<Self> {
+        let mut bytes = Vec::new();
+        from.take(MAX_REMAINS).read_to_end(&mut bytes)?;
+        Ok(serde_json::from_slice(&bytes)?)
+    }
+
+    /// Removes them, and gives what would not go.
+    #[must_use]
+    pub fn remove(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        for ((table, remove), numbers) in TABLES.iter().zip(&self.numbers) {
+            for id in numbers {
+                if remove(*id) != 0 {
+                    left.push(format!("{table} {id}: {}", io::Error::last_os_error()));
+                }
             }
         }
-    }
-    for folder in FOLDERS {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        for entry in entries {
-            if let Err(error) = remove_file(&entry.path(), uid) {
-                left.push(format!("{}: {error}", entry.path().display()));
+        for folder in FOLDERS {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            for entry in entries {
+                if let Err(error) = self.remove_file(&entry.path()) {
+                    left.push(format!("{}: {error}", entry.path().display()));
+                }
             }
         }
+        left
     }
-    left
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let stat = match std::fs::symlink_metadata(path) {
+            Ok(stat) => stat,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if stat.uid() != self.uid || (stat.ctime(), stat.ctime_nsec()) > self.until {
+            return Ok(());
+        }
+        match stat.is_dir() {
+            true => std::fs::remove_dir_all(path),
+            false => std::fs::remove_file(path),
+        }
+    }
 }
 
 /// Numbers of the rows whose owner or maker a user is. Columns are found by their names in the first line.
@@ -70,21 +159,6 @@ fn owned(table: &str, uid: u32) -> Vec<i32> {
                 .filter(|_| is(owner) || is(maker))
         })
         .collect()
-}
-
-fn remove_file(path: &Path, uid: u32) -> io::Result<()> {
-    let stat = match std::fs::symlink_metadata(path) {
-        Ok(stat) => stat,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    if stat.uid() != uid {
-        return Ok(());
-    }
-    match stat.is_dir() {
-        true => std::fs::remove_dir_all(path),
-        false => std::fs::remove_file(path),
-    }
 }
 
 fn remove_memory(id: i32) -> i32 {
@@ -142,10 +216,33 @@ mod tests {
             record.msg_perm.uid = uid;
             assert_eq!(libc::msgctl(theirs, libc::IPC_SET, &raw mut record), 0);
         }
-        let left = remove_ipc(uid);
+        let file = |name: &str| {
+            let path = format!("/dev/shm/{NAME}-{}-{name}", std::process::id());
+            std::fs::create_dir_all(format!("{path}/inner")).unwrap();
+            std::os::unix::fs::chown(&path, Some(uid), None).unwrap();
+            path
+        };
+        let before = file("before");
+        let remains = IpcRemains::of(uid).unwrap();
+        let moment = || {
+            let now = clock_gettime(ClockId::RealtimeCoarse);
+            (now.tv_sec, now.tv_nsec)
+        };
+        while moment() <= remains.until {
+            std::thread::yield_now();
+        }
+        let after = file("after");
+        let (context, memory) = remains.remover("/helper", false).unwrap();
+        assert_eq!(context.stdin, Stream::Fd(0));
+        let read = IpcRemains::read(std::fs::File::from(memory)).unwrap();
+        let left = read.remove();
+        let is_there = |path: &str| std::fs::exists(path).unwrap();
+        let found = (is_there(&before), is_there(&after));
+        std::fs::remove_dir_all(&after).unwrap();
+        assert_eq!(found, (false, true), "the next run's stay");
         assert!(left.is_empty(), "{left:?}");
         assert_ne!(remove_queue(theirs), 0, "it is gone already");
         assert_eq!(remove_queue(ours), 0, "it was not touched");
-        assert!(remove_ipc(0).is_empty());
+        assert!(IpcRemains::of(0).is_none());
     }
 }

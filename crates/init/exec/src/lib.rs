@@ -41,6 +41,7 @@
 //! - [`Sandbox`], [`delegate`], [`Report`]; [`helper::run`] is all of `muster-exec`.
 //! - [`helper::become_program`] does the same in a process that somebody else's manager has started (the Service Manager's
 //!   native runtime, also on a machine with systemd and for users without root).
+//! - [`in_a_copy`] and [`enter_network`], for sockets that are opened where a unit's processes are.
 //! - [`Step`]: the steps and the exit codes that systemd gave them.
 //! - [`accounts::Accounts`]: users and groups from the machine's files.
 //! - [`folders`]: a unit's own folders, made and put away without following a link.
@@ -63,6 +64,7 @@ pub mod bpf;
 mod child;
 mod clone;
 mod context;
+mod copy;
 mod environment;
 pub mod folders;
 pub mod helper;
@@ -70,6 +72,7 @@ mod ipc;
 mod job;
 mod loopback;
 pub mod mounts;
+mod network;
 mod prepared;
 mod report;
 mod sandbox;
@@ -83,14 +86,16 @@ pub use context::{
     ExecContext, FileAccess, Identity, IoPriority, Limit, PassedFd, Scheduler, Stream, TakeControl,
     Terminal, WorkingDirectory,
 };
-pub use ipc::remove_ipc;
+pub use copy::in_a_copy;
+pub use ipc::{IpcRemains, REMOVE_IPC};
 pub use job::{DelegateError, Delegated, delegate};
 pub use loopback::raise_loopback;
+pub use network::{Network, enter_network};
 pub use prepared::{PrepareError, Prepared};
 pub use report::{Failed, Report};
 pub use sandbox::{
-    CapabilitySets, Credential, CredentialSource, Keyring, Login, Names, Namespace, Namespaces,
-    NumaPolicy, Sandbox,
+    CapabilitySets, Credential, CredentialSource, Keyring, KnownUsers, Login, Names, Namespace,
+    Namespaces, NumaPolicy, Sandbox,
 };
 pub use slot::{Slot, SlotEntry, SlotError};
 pub use spawn::{Launch, Parent, SpawnError, Spawned, Spawner, SpawnerError};

@@ -10,6 +10,14 @@ fn main() -> ExitCode {
         (Some(place), None) if place.bytes().all(|byte| byte.is_ascii_digit()) => {
             muster_exec::helper::run(&place).into()
         }
+        (Some(word), None) if word == muster_exec::REMOVE_IPC => {
+            let left = muster_exec::IpcRemains::read(std::io::stdin()).map(|found| found.remove());
+            let left = left.unwrap_or_else(|error| vec![error.to_string()]);
+            for one in &left {
+                eprintln!("Cannot remove what its user left: {one}");
+            }
+            ExitCode::from(u8::from(!left.is_empty()))
+        }
         (Some(word), None) if word == "--version" => {
             println!("muster-exec {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS

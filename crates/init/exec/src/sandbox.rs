@@ -33,6 +33,8 @@ pub struct Sandbox {
     pub credentials: Vec<Credential>,
     /// Where those are put: a folder that only the unit's user reads. Made by `muster-exec`, removed by the manager.
     pub credentials_folder: Option<Box<str>>,
+    /// Whose they are, user and group, where the process itself has other rights; `None` is the process's own user.
+    pub credentials_owner: Option<(u32, u32)>,
     /// Those of its own folders that are not yet as they should be. They are made before anything else.
     pub folders: Vec<Folder>,
     /// A PAM session around it.
@@ -53,6 +55,8 @@ pub struct Sandbox {
     pub names: Option<Names>,
     /// Folders with what the system was given (`$CREDENTIALS_DIRECTORY` of the manager), searched before the usual ones.
     pub credential_stores: Vec<Box<str>>,
+    /// Where the program is looked for if the context only names it: in the process's own view, in this order.
+    pub program_folders: Vec<Box<str>>,
     /// What cannot be had is dropped and said, rather than fail the start.
     pub best_effort: bool,
     /// A mount namespace that cannot be had is a failure: a user that is only lent must not leave files anywhere.
@@ -72,7 +76,7 @@ pub struct Names {
     pub groups: Vec<Box<str>>,
     /// `$HOME`, `$USER`, `$LOGNAME` and `$SHELL` are set, unless the environment has them.
     pub login_environment: bool,
-    /// They only say whose the folders are: the process keeps the rights that it has.
+    /// They only say whose the folders and secrets are: the process keeps the rights that it has.
     pub only_for_folders: bool,
 }
 
@@ -86,10 +90,27 @@ pub struct Namespaces {
     pub ipc: Namespace,
     /// The host's name.
     pub uts: bool,
-    /// Users: only root, the process's own user and `nobody` exist.
+    /// Users: only some of them and `nobody` exist.
     pub users: bool,
+    /// Which users exist there.
+    pub known_users: KnownUsers,
+    /// Control groups: the process's own one is the root of all that it sees.
+    pub groups: bool,
     /// Processes. The first in it is a small one that ends with the program and passes signals on.
     pub pids: bool,
+}
+
+/// Which users a namespace of users has. Each has the number that it has outside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KnownUsers {
+    /// Root, and the process's own user.
+    #[default]
+    Own,
+    /// The first 65536, and the process's own user.
+    First,
+    /// All.
+    All,
 }
 
 /// Where a namespace comes from.
@@ -135,6 +156,8 @@ pub enum CredentialSource {
     System(Box<str>),
     /// All that the system was given and whose name fits a pattern (`ImportCredential=`); the name is the pattern.
     Matching,
+    /// Likewise, under other names: this stands for the part of the name that the pattern fixes.
+    Renamed(Box<str>),
 }
 
 impl fmt::Debug for CredentialSource {
@@ -145,6 +168,7 @@ impl fmt::Debug for CredentialSource {
             Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
             Self::System(name) => f.debug_tuple("System").field(name).finish(),
             Self::Matching => f.write_str("Matching"),
+            Self::Renamed(start) => f.debug_tuple("Renamed").field(start).finish(),
         }
     }
 }

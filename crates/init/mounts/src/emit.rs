@@ -205,7 +205,7 @@ impl<M: Machine> Emitter<'_, M> {
             // Something between the two may be what it is really mounted on.
             let is_here = matches!(self.sight.beneath(other.path),
                 Reality::Fresh(fresh, real_rest) if real_rest == rest
-                    && !matches!(fresh, Fresh::Processes { .. } | Fresh::Queues));
+                    && !matches!(fresh, Fresh::Processes { .. } | Fresh::Queues | Fresh::Groups));
             if is_here {
                 let path = rest.trim_start_matches('/').into();
                 points.push(Point { path, kind });

@@ -17,6 +17,8 @@ const ALMOST_EMPTY: [(&str, &str); 2] = [("size", "4m"), ("nr_inodes", "1k")];
 const DEVICE_FOLDER: &str = "/dev";
 /// Where message queues are shown.
 const QUEUES: &str = "/dev/mqueue";
+/// Where control groups are shown.
+const GROUPS: &str = "/sys/fs/cgroup";
 /// Folders in which those of dynamic users are, each of which only root may enter.
 const PRIVATE_FOLDERS: [&str; 4] = [
     "/run/private",
@@ -419,6 +421,14 @@ impl<M: Machine> Gatherer<'_, M> {
                 ..Wanted::implied("PrivateIPC")
             };
             self.provide(QUEUES.to_owned(), wanted, Content::Fresh(Fresh::Queues));
+        }
+        if view.own_groups {
+            let wanted = Wanted {
+                // What is not shown at all needs no protection.
+                optional: true,
+                ..Wanted::implied("ProtectControlGroups")
+            };
+            self.provide(GROUPS.to_owned(), wanted, Content::Fresh(Fresh::Groups));
         }
         self.processes(usual);
     }

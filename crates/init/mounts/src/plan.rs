@@ -134,6 +134,8 @@ pub enum Fresh {
     },
     /// POSIX message queues.
     Queues,
+    /// Control groups, from the process's own down.
+    Groups,
     /// Memory.
     Memory(MountOptions),
 }

@@ -246,7 +246,9 @@ impl<'a, M: Machine> Sight<'a, M> {
                 }
             }
             Reality::Fresh(_, "") => Found::Folder { mount: true },
-            Reality::Fresh(Fresh::Processes { .. } | Fresh::Queues, _) => Found::Unknown,
+            Reality::Fresh(Fresh::Processes { .. } | Fresh::Queues | Fresh::Groups, _) => {
+                Found::Unknown
+            }
             Reality::Fresh(Fresh::Devices, rest) if DEVICES.contains(&&rest[1..]) => {
                 Found::Other { mount: false }
             }

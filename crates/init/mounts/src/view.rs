@@ -53,6 +53,8 @@ pub struct View {
     pub only_processes: bool,
     /// `PrivatePIDs=`: `/proc` shows the processes of the process's own namespace.
     pub own_processes: bool,
+    /// `ProtectControlGroups=private`: `/sys/fs/cgroup` shows the groups of the process's own namespace.
+    pub own_groups: bool,
     /// `PrivateIPC=`: `/dev/mqueue` shows the queues of the process's own namespace.
     pub own_queues: bool,
     /// `MountAPIVFS=`: `/proc`, `/sys`, `/dev` and `/run` are mounted in another root.

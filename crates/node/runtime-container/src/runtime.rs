@@ -1,8 +1,9 @@
 //! Containers as a backend: specifications made and mounted, and what the OCI runtime leaves cleared away.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_api::domain::RuntimeInfo;
@@ -10,6 +11,7 @@ use muster_bundle::rootfs::{self, RootfsError, Top};
 use muster_bundle::{Backend, Place, PlaceError, RunRecord, Supervised, UnitCommands, etc};
 use muster_runtime::InstanceSpec;
 use muster_unit_runner::{MainProcess, UnitRunner};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fchmod, openat2};
 
 use crate::oci::{self, FindRuntimeError};
 use crate::specification::{self, HostFacts, SpecificationError, Surroundings};
@@ -60,6 +62,15 @@ pub enum ContainerError {
     /// Its root file system.
     #[error(transparent)]
     Rootfs(RootfsError),
+    /// A folder of its root that something is mounted on.
+    #[error("cannot give {} in its root the mode of what is mounted there", path.display())]
+    MountPoint {
+        /// The folder, as the instance sees it.
+        path: PathBuf,
+        /// What the system reported.
+        #[source]
+        source: io::Error,
+    },
     /// Its specification has no JSON form.
     #[error("its specification cannot be written")]
     Json(#[source] serde_json::Error),
@@ -171,9 +182,17 @@ impl Backend for Containers {
         }
         rootfs::mount_layers(place, &instance.image.layers, self.top(instance))
             .map_err(ContainerError::Rootfs)?;
-        for (target, is_folder) in specification::mount_points(&specification) {
-            let made = rootfs::make_mount_point(&rootfs, target, is_folder);
-            made.map_err(ContainerError::Rootfs)?;
+        for point in specification::mount_points(&specification) {
+            rootfs::make_mount_point(&rootfs, point.target, point.is_folder)
+                .map_err(ContainerError::Rootfs)?;
+            if let Some(mode) = point.mode {
+                set_mode(&rootfs, point.target, mode).map_err(|source| {
+                    ContainerError::MountPoint {
+                        path: point.target.to_owned(),
+                        source,
+                    }
+                })?;
+            }
         }
         place.write_config(&text).map_err(ContainerError::Place)
     }
@@ -208,4 +227,13 @@ impl Backend for Containers {
         }
         rootfs::unmount_layers(place).map_err(ContainerError::Rootfs)
     }
+}
+
+/// Gives a folder of a root, which links cannot lead out of, a mode: in the layer above the image's own.
+fn set_mode(root: &Path, target: &Path, mode: u32) -> io::Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = openat2(CWD, root, flags, Mode::empty(), ResolveFlags::empty())?;
+    let target = target.strip_prefix("/").unwrap_or(target);
+    let folder = openat2(&root, target, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
+    Ok(fchmod(&folder, Mode::from_raw_mode(mode))?)
 }

@@ -178,8 +178,17 @@ pub fn specification(
     Ok(spec)
 }
 
-/// Places in the image's root that something is mounted on, and whether they are folders.
-pub(crate) fn mount_points(spec: &Spec) -> impl Iterator<Item = (&Path, bool)> {
+/// A place in the image's root that something is mounted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MountPoint<'a> {
+    pub(crate) target: &'a Path,
+    pub(crate) is_folder: bool,
+    /// The mode that what is mounted there shall have. OCI runtimes give a file system in memory that of the folder it covers,
+    /// whatever its options say, so the folder has to have it.
+    pub(crate) mode: Option<u32>,
+}
+
+pub(crate) fn mount_points(spec: &Spec) -> impl Iterator<Item = MountPoint<'_>> {
     let mounts = spec.mounts().iter().flatten();
     mounts.filter_map(|mount| {
         let target = mount.destination().as_path();
@@ -191,7 +200,14 @@ pub(crate) fn mount_points(spec: &Spec) -> impl Iterator<Item = (&Path, bool)> {
                 .source()
                 .as_ref()
                 .is_some_and(|source| source.is_file());
-        (!is_within).then_some((target, !is_file))
+        let options = mount.options().iter().flatten();
+        let mut modes = options.filter_map(|option| option.strip_prefix("mode="));
+        let mode = modes.next().and_then(|it| u32::from_str_radix(it, 8).ok());
+        (!is_within).then_some(MountPoint {
+            target,
+            is_folder: !is_file,
+            mode,
+        })
     })
 }
 

@@ -126,6 +126,8 @@ macro_rules! rig {
     };
 }
 
+mod hidden;
+
 #[test]
 fn making_and_removing_are_idempotent() {
     let rig = rig!("making_and_removing_are_idempotent");

@@ -34,27 +34,14 @@ pub(crate) fn start(manager: &Manager, workload: &Workload) -> Outcome<Start> {
     Ok(Start { wall, cpu })
 }
 
-/// The best of a few: what disturbs a run only makes it longer.
-pub(crate) fn best_start(manager: &Manager, workload: &Workload, runs: usize) -> Outcome<Start> {
-    let mut best: Option<Start> = None;
-    for _ in 0..runs {
-        let run = start(manager, workload)?;
-        if best.as_ref().is_none_or(|best| run.wall < best.wall) {
-            best = Some(run);
-        }
+impl Start {
+    pub(crate) fn better(self, other: Self) -> Self {
+        if other.wall < self.wall { other } else { self }
     }
-    best.ok_or_else(|| "no run".into())
 }
 
-/// The same programs without any manager, the best of a few runs.
-pub(crate) fn best_bare(count: usize, runs: usize) -> Outcome<Duration> {
-    let times = (0..runs)
-        .map(|_| bare_spawns(count))
-        .collect::<Outcome<Vec<_>>>()?;
-    times.into_iter().min().ok_or_else(|| "no run".into())
-}
-
-fn bare_spawns(count: usize) -> Outcome<Duration> {
+/// The same programs without any manager.
+pub(crate) fn bare_spawns(count: usize) -> Outcome<Duration> {
     let started = Instant::now();
     let mut running: Vec<Child> = Vec::with_capacity(IN_FLIGHT);
     for _ in 0..count {
@@ -78,6 +65,17 @@ pub(crate) struct Loaded {
     pub(crate) loaded: u64,
     pub(crate) reload: Duration,
     pub(crate) reload_changed: Duration,
+}
+
+impl Loaded {
+    pub(crate) fn better(self, other: Self) -> Self {
+        Self {
+            idle: self.idle.min(other.idle),
+            loaded: self.loaded.min(other.loaded),
+            reload: self.reload.min(other.reload),
+            reload_changed: self.reload_changed.min(other.reload_changed),
+        }
+    }
 }
 
 pub(crate) fn loaded(manager: &Manager, count: usize) -> Outcome<Loaded> {

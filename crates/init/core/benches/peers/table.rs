@@ -20,9 +20,18 @@ pub(crate) enum Figure {
 
 /// What Muster is to reach.
 pub(crate) struct Target {
-    pub(crate) at_most: Figure,
+    pub(crate) at_most: Limit,
     /// How often it must fit into the peer's figure of the same run.
     pub(crate) times_better: Option<f64>,
+}
+
+/// What a figure must not exceed.
+#[derive(Clone, Copy)]
+pub(crate) enum Limit {
+    /// This.
+    Of(Figure),
+    /// So many times what the same programs take without any manager, in the same run.
+    TimesBare(f64),
 }
 
 impl Figure {
@@ -56,14 +65,18 @@ impl std::fmt::Display for Figure {
 }
 
 impl Row {
-    /// Whether Muster reached what it was to reach; unknown when it could not be measured.
+    /// Whether Muster reached what it was to reach; unknown when it, or what it is held against, could not be measured.
     pub(crate) fn met(&self) -> Option<bool> {
         let muster = self.muster.as_ref().ok()?.value();
-        let better = match (self.target.times_better, &self.systemd) {
-            (Some(times), Ok(systemd)) => muster * times <= systemd.value(),
-            _ => true,
+        let better = match self.target.times_better {
+            Some(times) => muster * times <= self.systemd.as_ref().ok()?.value(),
+            None => true,
         };
-        Some(better && muster <= self.target.at_most.value())
+        let most = match self.target.at_most {
+            Limit::Of(figure) => figure.value(),
+            Limit::TimesBare(times) => times * self.bare?.value(),
+        };
+        Some(better && muster <= most)
     }
 
     fn cells(&self) -> [String; 7] {
@@ -81,12 +94,20 @@ impl Row {
             .map_or_else(String::new, |times| format!(", {times}x"));
         [
             self.what.to_owned(),
-            self.bare
-                .map_or_else(|| "-".to_owned(), |figure| figure.to_string()),
+            match (self.bare, &self.muster) {
+                (Some(bare), Ok(muster)) => {
+                    format!("{bare}, {:.2}x", muster.value() / bare.value())
+                }
+                (Some(bare), Err(_)) => bare.to_string(),
+                (None, _) => "-".to_owned(),
+            },
             shown(&self.systemd),
             shown(&self.muster),
             ratio,
-            format!("<= {}{times}", self.target.at_most),
+            match self.target.at_most {
+                Limit::Of(figure) => format!("<= {figure}{times}"),
+                Limit::TimesBare(most) => format!("<= {most}x bare{times}"),
+            },
             match self.met() {
                 Some(true) => "yes".to_owned(),
                 Some(false) => "NO".to_owned(),

@@ -106,8 +106,8 @@ fn add_run(all: &mut Variety, config: &UnitConfig, kind: ExecKind, facts: &Facts
             all.set("REMOTE_PORT", port.to_string());
         }
     }
-    if let Some(unit) = facts.trigger {
-        all.set("TRIGGER_UNIT", unit);
+    for (name, value) in facts.trigger {
+        all.set(name, value.as_str());
     }
     if let Some((result, exit)) = facts.ended {
         all.set("SERVICE_RESULT", result);

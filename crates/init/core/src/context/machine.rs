@@ -12,6 +12,7 @@ use muster_mounts::Folders;
 use muster_unit_file::install::glob;
 use rustix::fs::{Access, MemfdFlags, Mode, OFlags};
 
+use super::distant::Distant;
 use super::dynamic_users::DynamicUsers;
 use super::{name_services, private_tmp};
 
@@ -33,6 +34,8 @@ pub trait Machine {
     fn matching(&self, pattern: &str) -> Vec<String>;
     /// Whether there is a program at this path.
     fn is_program(&self, path: &str) -> bool;
+    /// Whether whoever goes to a path may have to wait for ever: it leads to a file system that others serve.
+    fn may_wait_at(&mut self, path: &str) -> bool;
     /// A variable of the manager's own environment.
     fn variable(&self, name: &str) -> Option<String>;
     /// Users and groups, up to date.
@@ -84,6 +87,7 @@ pub struct RealMachine {
     dynamic: DynamicUsers,
     /// The accounts are those of this process's root.
     is_own: bool,
+    distant: Distant,
 }
 
 impl RealMachine {
@@ -94,6 +98,7 @@ impl RealMachine {
             accounts: Accounts::in_folder(&root.join("etc")),
             dynamic: DynamicUsers::in_folder(&runtime.join("dynamic-users")),
             is_own: root == Path::new("/"),
+            distant: Distant::new(),
         }
     }
 }
@@ -140,6 +145,10 @@ impl Machine for RealMachine {
     fn is_program(&self, path: &str) -> bool {
         let is_file = std::fs::metadata(path).is_ok_and(|stat| stat.is_file());
         is_file && rustix::fs::access(path, Access::EXEC_OK).is_ok()
+    }
+
+    fn may_wait_at(&mut self, path: &str) -> bool {
+        self.distant.has(path)
     }
 
     fn variable(&self, name: &str) -> Option<String> {

@@ -17,12 +17,13 @@ pub(super) use secrets::folder as credentials_folder;
 use muster_engine::protocol::{ExecKind, SpawnError};
 use muster_exec::folders::Folder;
 use muster_exec::{
-    CapabilitySets, Keyring, Login, Names, Namespace, Namespaces, NumaPolicy as Numa, Sandbox, Step,
+    CapabilitySets, Keyring, KnownUsers, Login, Names, Namespace, Namespaces, NumaPolicy as Numa,
+    Sandbox, Step,
 };
 use muster_mounts::View;
 use muster_seccomp::Policy;
 use muster_unit_file::config::{
-    KeyringMode, NumaPolicy, Personality, ProcSubset, UnitConfig, UnitKind,
+    KeyringMode, NumaPolicy, Personality, PrivateUsers, ProcSubset, UnitConfig, UnitKind,
 };
 use muster_unit_file::value::access::Capabilities;
 use muster_units::effective;
@@ -35,6 +36,8 @@ const SYS_ADMIN: u64 = 1 << 21;
 /// What the kernel calls a 32-bit machine.
 const PER_LINUX32: u32 = 8;
 const ROOT: u32 = 0;
+/// Why users cannot be lent for a run.
+const NOBODY_LENDS: &str = "nobody here lends ranges of users (managed)";
 
 /// What a process needs of `muster-exec`.
 #[derive(Debug, Default)]
@@ -81,7 +84,12 @@ pub(super) fn build(
         confine(&mut sandbox, of, facts, &mut dropped);
         no_new_privileges = effective::no_new_privileges(exec) || loses_rights(of, &sandbox);
     }
-    sandbox.names = names(of);
+    sandbox.names = names(of, sandbox.credentials_folder.is_some());
+    if sandbox.credentials_folder.is_some() {
+        // The first command of a run puts them there for all others, whatever rights it keeps itself.
+        let owner = of.who.identity.as_ref();
+        sandbox.credentials_owner = owner.map(|owner| (owner.uid, owner.gid));
+    }
     let needed = sandbox
         != Sandbox {
             best_effort: sandbox.best_effort,
@@ -106,14 +114,15 @@ pub(super) fn build(
     })
 }
 
-/// Names that have to be looked up: for the process, or for whose its folders are.
-fn names(of: Of<'_>) -> Option<Names> {
+/// Names that have to be looked up: for the process, or for whose its folders and secrets are.
+fn names(of: Of<'_>, has_secrets: bool) -> Option<Names> {
     let names = of.who.names.clone()?;
     if !of.keeps_identity {
         return Some(names);
     }
     let is_known = of.who.identity.is_some();
-    (!is_known && !of.folders.is_empty()).then_some(Names {
+    let owns = has_secrets || !of.folders.is_empty();
+    (!is_known && owns).then_some(Names {
         login_environment: false,
         only_for_folders: true,
         ..names
@@ -158,9 +167,19 @@ fn confine(sandbox: &mut Sandbox, of: Of<'_>, facts: &Facts<'_>, dropped: &mut V
             stated.ipc_namespace_path.as_ref().map(|path| &*path.0),
         ),
         uts: stated.protect_hostname,
-        users: stated.private_users,
+        users: stated.private_users.is_on(),
+        known_users: match stated.private_users {
+            PrivateUsers::No | PrivateUsers::Own | PrivateUsers::Managed => KnownUsers::Own,
+            PrivateUsers::Identity => KnownUsers::First,
+            PrivateUsers::Full => KnownUsers::All,
+        },
+        groups: stated.protect_control_groups.is_own(),
         pids: stated.private_pids,
     };
+    if stated.private_users == PrivateUsers::Managed {
+        // It gets here only where the unit is content with less.
+        dropped.push(format!("PrivateUsers: {NOBODY_LENDS}").into());
+    }
     let bounding = effective::bounding_set(exec);
     let ambient = stated.ambient_capabilities.0;
     if bounding != Capabilities::ALL || ambient != Capabilities::NONE {
@@ -198,8 +217,8 @@ fn confine(sandbox: &mut Sandbox, of: Of<'_>, facts: &Facts<'_>, dropped: &mut V
     sandbox.apparmor_profile = labels.apparmor_profile.clone();
     sandbox.selinux_context = labels.selinux_context.clone();
     sandbox.smack_label = labels.smack_process_label.clone();
-    // Without a user there is nobody to log in.
-    let user = effective::user(of.config);
+    // Without a user there is nobody to log in, and a command that stays as it is is no login.
+    let user = effective::user(of.config).filter(|_| !of.keeps_identity);
     sandbox.login = labels
         .pam_name
         .as_ref()
@@ -281,6 +300,15 @@ fn refuse_the_undone(config: &UnitConfig) -> Result<(), SpawnError> {
             "it is not carried out",
         ),
     ];
+    let sandbox = &config.exec.sandbox;
+    // Its own root would be the machine's, which is just what it must not be.
+    if sandbox.private_users == PrivateUsers::Managed && !sandbox.best_effort {
+        return Err(failed(
+            Step::User,
+            format!("PrivateUsers=: {NOBODY_LENDS}"),
+            ENOSYS,
+        ));
+    }
     if let Some((name, part)) = images::unknown_partition(images) {
         let why = format!("{name}=: there is no partition {part:?} that could have options");
         return Err(failed(Step::Namespace, why, libc::EINVAL));

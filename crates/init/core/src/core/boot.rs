@@ -12,6 +12,7 @@ use muster_unit_file::load::Loader;
 use muster_units::Host;
 use muster_units::convert::Moments;
 
+use super::exits::Unwatched;
 use super::{BEGUN, Core, CoreError};
 use crate::context::machine::RealMachine;
 use crate::control::Control;
@@ -63,6 +64,7 @@ impl Core {
             namespaces: NamespaceTable::default(),
             user_directory: UserDirectory::default(),
             cgroups: HashMap::new(),
+            unwatched: Unwatched::default(),
             limited: Limited::default(),
             queue: VecDeque::new(),
             cause: None,

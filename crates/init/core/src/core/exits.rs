@@ -1,11 +1,24 @@
 //! Ends of processes, and of everybody in a cgroup.
 
-use muster_engine::ids::UnitId;
+use std::collections::BTreeSet;
+
+use muster_engine::ids::{Time, UnitId};
 use muster_engine::protocol::{ExitStatus, Input};
 use muster_engine::types::{Machine, ServiceState};
 use muster_handover::Exit;
 
 use super::Core;
+
+/// How long, in microseconds, the end of a process may go unnoticed that is not reported.
+const LOOK_AGAIN: u64 = 2_000_000;
+
+/// Cgroups that are waited for and whose emptiness the kernel does not report.
+#[derive(Debug, Default)]
+pub(crate) struct Unwatched {
+    paths: BTreeSet<Box<str>>,
+    /// When they were looked at last.
+    looked: Time,
+}
 
 /// How a process ended, from what the kernel reports.
 fn status_of(exit: &Exit) -> ExitStatus {
@@ -58,13 +71,17 @@ impl Core {
             self.look_for_oom(&path);
         }
         for path in emptied {
-            if self.platform.is_populated(&path) {
-                continue;
-            }
-            self.platform.unwatch_cgroup(&path);
-            if let Some(unit) = self.cgroups.remove(&path) {
-                self.tell(unit, Input::CgroupEmpty);
-            }
+            self.look_whether_empty(&path);
+        }
+    }
+
+    fn look_whether_empty(&mut self, path: &str) {
+        if self.platform.is_populated(path) {
+            return;
+        }
+        self.platform.unwatch_cgroup(path);
+        if let Some(unit) = self.cgroups.remove(path) {
+            self.tell(unit, Input::CgroupEmpty);
         }
     }
 
@@ -79,9 +96,36 @@ impl Core {
             if watched {
                 self.platform.unwatch_cgroup(&path);
             }
-            self.tell(unit, Input::CgroupEmpty);
-        } else if watched {
-            self.cgroups.insert(path, unit);
+            return self.tell(unit, Input::CgroupEmpty);
         }
+        if !watched {
+            if self.unwatched.paths.is_empty() {
+                self.unwatched.looked = self.now().monotonic;
+            }
+            self.unwatched.paths.insert(path.clone());
+        }
+        self.cgroups.insert(path, unit);
+    }
+
+    /// Looks at cgroups that the kernel says nothing about. That is after exits, since most of those who were in one are reported
+    /// when they end; and now and then, since somebody else may be the parent of the last.
+    pub(super) fn look_at_unwatched(&mut self) {
+        if self.unwatched.paths.is_empty() {
+            return;
+        }
+        let cgroups = &self.cgroups;
+        self.unwatched
+            .paths
+            .retain(|path| cgroups.contains_key(path));
+        for path in self.unwatched.paths.clone() {
+            self.look_whether_empty(&path);
+        }
+        self.unwatched.looked = self.now().monotonic;
+    }
+
+    /// When cgroups are to be looked at, whether or not somebody ends.
+    pub(super) fn next_look(&self) -> Option<Time> {
+        let looked = self.unwatched.looked;
+        (!self.unwatched.paths.is_empty()).then(|| Time(looked.0 + LOOK_AGAIN))
     }
 }

@@ -14,6 +14,7 @@ mod connections;
 mod devices;
 mod generators;
 mod paths;
+mod reasons;
 mod sockets;
 mod tables;
 mod timers;
@@ -43,6 +44,7 @@ pub(crate) struct Activation {
     sockets: sockets::SocketTable,
     connections: connections::ConnectionTable,
     paths: paths::PathTable,
+    reasons: reasons::Reasons,
     timers: timers::TimerTable,
     tables: tables::KernelTables,
     devices: devices::DeviceUnits,
@@ -80,9 +82,10 @@ impl Activation {
         self.told = usize::MAX;
     }
 
-    /// The unit that served a connection is down.
-    pub(crate) fn forget_connection(&mut self, unit: UnitId) {
+    /// A unit is down: whatever connection it served, and whoever started it.
+    pub(crate) fn forget_run(&mut self, unit: UnitId) {
         self.connections.service_ended(unit);
+        self.reasons.forget(unit);
     }
 }
 

@@ -79,7 +79,8 @@ impl Core {
                 }
             }
         }
-        if found {
+        // Whoever could not be told is there all the same, and so is a scope whose processes hid from the list.
+        if found || self.platform.is_populated(&path) {
             self.await_empty(unit);
         } else {
             self.tell(unit, Input::CgroupEmpty);

@@ -57,10 +57,21 @@ impl Kind {
     /// Whether a unit's processes have one that is not the machine's and not somebody's by name.
     fn is_wanted(self, config: &UnitConfig) -> bool {
         let stated = &config.exec.sandbox;
-        match self {
-            Self::Network => stated.private_network && stated.network_namespace_path.is_none(),
-            Self::Ipc => stated.private_ipc && stated.ipc_namespace_path.is_none(),
-        }
+        let is_private = match self {
+            Self::Network => stated.private_network,
+            Self::Ipc => stated.private_ipc,
+        };
+        is_private && self.named_by(config).is_none()
+    }
+
+    /// The file that stands for somebody's, which a unit's processes are in.
+    fn named_by(self, config: &UnitConfig) -> Option<&str> {
+        let stated = &config.exec.sandbox;
+        let path = match self {
+            Self::Network => &stated.network_namespace_path,
+            Self::Ipc => &stated.ipc_namespace_path,
+        };
+        Some(&path.as_ref()?.0)
     }
 }
 
@@ -84,10 +95,9 @@ impl Pair {
         Ok(Self([reads.try_clone()?, writes.try_clone()?]))
     }
 
-    /// Puts the namespace of a process into it, which nobody else has seen yet.
-    fn fill(&self, pid: u32, kind: Kind) -> io::Result<()> {
-        let path = format!("/proc/{pid}/ns/{}", kind.name());
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    /// Puts the namespace that a file stands for into it, which nobody else has seen yet.
+    fn fill(&self, path: &str) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let namespace = rustix::fs::open(path, flags, Mode::empty())?;
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut room);
@@ -158,8 +168,8 @@ impl Core {
             Some(theirs) => theirs.copy()?,
             None => {
                 let pair = Pair::new()?;
-                if let Some(pid) = self.unkept_namespace(unit, &joined, kind) {
-                    pair.fill(pid, kind)?;
+                if let Some(path) = self.unkept_namespace(unit, &joined, kind) {
+                    pair.fill(&path)?;
                 }
                 pair
             }
@@ -175,16 +185,21 @@ impl Core {
         Ok(())
     }
 
-    /// A process that has the namespace already, though nobody keeps it: one that a core before this one started when
-    /// namespaces were not kept.
-    fn unkept_namespace(&mut self, unit: UnitId, joined: &[UnitId], kind: Kind) -> Option<u32> {
+    /// Where a namespace is that nobody keeps: that of a process which a core before this one started when namespaces were not
+    /// kept, or one that a joined unit has by name.
+    fn unkept_namespace(&mut self, unit: UnitId, joined: &[UnitId], kind: Kind) -> Option<String> {
+        let of = |pid: u32| format!("/proc/{pid}/ns/{}", kind.name());
         if let Some(pid) = self.main_that_runs(unit) {
-            return Some(pid);
+            return Some(of(pid));
         }
         joined.iter().find_map(|other| {
-            let pid = self.main_that_runs(*other)?;
             let config = self.config_of(*other)?;
-            kind.is_wanted(&config).then_some(pid)
+            if let Some(path) = kind.named_by(&config) {
+                let is_down = self.engine.unit(*other).active().is_down();
+                return (!is_down).then(|| path.to_owned());
+            }
+            let pid = self.main_that_runs(*other)?;
+            kind.is_wanted(&config).then(|| of(pid))
         })
     }
 
@@ -243,7 +258,7 @@ mod tests {
     fn what_is_put_into_a_pair_is_found_through_its_copies() {
         let pair = Pair::new().unwrap();
         let copy = pair.copy().unwrap();
-        pair.fill(std::process::id(), Kind::Ipc).unwrap();
+        pair.fill("/proc/self/ns/ipc").unwrap();
         drop(pair);
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = rustix::net::RecvAncillaryBuffer::new(&mut room);
@@ -261,6 +276,6 @@ mod tests {
             inode(rustix::fs::fstat(found.unwrap()).unwrap()),
             inode(own)
         );
-        assert!(copy.fill(u32::MAX, Kind::Network).is_err());
+        assert!(copy.fill("/proc/0/ns/net").is_err());
     }
 }

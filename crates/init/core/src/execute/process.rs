@@ -137,6 +137,7 @@ impl Core {
         }
         self.prepare_namespaces(unit, &config)?;
         let private_tmp = self.private_tmp_of(unit, &config);
+        let trigger = self.reason_of(unit);
         let notify_path = self.platform.notify_path();
         let notify_path = notify_path.to_string_lossy();
         let may_notify = match &config.kind {
@@ -221,7 +222,7 @@ impl Core {
             stdio,
             ended,
             remote: remote.as_ref().map(|(address, port)| (&**address, *port)),
-            trigger: None,
+            trigger: &trigger,
             joined: Joined {
                 tmp: private_tmp.as_deref(),
                 network,
@@ -434,7 +435,7 @@ impl Core {
     /// Throws away what a run leaves behind.
     pub(super) fn release_resources(&mut self, unit: UnitId) {
         self.control.forget_stdio(unit);
-        self.activation.forget_connection(unit);
+        self.activation.forget_run(unit);
         let another_run = self.is_wanted_again(unit);
         self.remove_run_folders(unit, another_run);
     }

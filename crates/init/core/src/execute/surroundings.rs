@@ -1,14 +1,15 @@
 //! What a run has beside its processes: a `/tmp` of its own, secrets, a user.
 
 use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use muster_engine::dep::DepKind;
 use muster_engine::ids::UnitId;
 use muster_engine::protocol::{Role, Severity};
 use muster_engine::types::Machine;
-use muster_exec::ExecContext;
 use muster_exec::folders::{PRIVATE, PUT_AWAY};
+use muster_exec::{ExecContext, IpcRemains};
 use muster_unit_file::config::UnitConfig;
 use muster_units::effective;
 use rustix::mount::UnmountFlags;
@@ -139,8 +140,20 @@ impl Core {
             }
             return;
         };
-        for left in muster_exec::remove_ipc(uid) {
-            let message = format!("Cannot remove what its user left: {left}");
+        let Some(remains) = IpcRemains::of(uid) else {
+            return;
+        };
+        let helper = self.setup_helper();
+        let log = self.logs.writer(unit);
+        let begun = remains
+            .remover(&helper, log.is_some())
+            .and_then(|(context, list)| {
+                let descriptors: Vec<BorrowedFd<'_>> =
+                    std::iter::once(list.as_fd()).chain(log).collect();
+                self.platform.start_helper(&context, &descriptors)
+            });
+        if let Err(error) = begun {
+            let message = format!("Cannot remove what its user left (RemoveIPC=): {error}");
             self.say(Severity::Warning, Some(unit), &message);
         }
     }

@@ -28,7 +28,9 @@ use rustix::fs::{Access, access};
 use rustix::time::{ClockId, clock_gettime};
 
 use self::cgroups::Watch;
-use super::{Launch, NotOpened, Opened, Platform, ProcessFacts, Ready, Token, Usage, open_here};
+use super::{
+    Launch, NotOpened, Opened, Platform, ProcessFacts, Ready, SocketPlace, Token, Usage, open_here,
+};
 use crate::core::CoreError;
 use crate::options::Options;
 
@@ -408,6 +410,7 @@ impl Platform for RealPlatform {
 
     fn forget(&mut self, pid: u32) {
         self.pidfds.remove(&pid);
+        self.tree_forgets(pid);
     }
 
     fn process(&self, pid: u32) -> Option<ProcessFacts> {
@@ -434,14 +437,17 @@ impl Platform for RealPlatform {
 
     fn open_sockets(
         &mut self,
-        cgroup: Option<&str>,
+        place: SocketPlace<'_>,
         config: &SocketConfig,
         owner: Owner,
         kept: Vec<OwnedFd>,
     ) -> Result<Opened, NotOpened> {
-        match cgroup {
-            Some(cgroup) => self.open_in_group(cgroup, config, owner, kept),
-            None => open_here(config, owner, kept),
+        match place {
+            SocketPlace {
+                cgroup: None,
+                network: None,
+            } => open_here(config, owner, kept),
+            place => self.open_elsewhere(place, config, owner, kept),
         }
     }
 
@@ -482,7 +488,8 @@ impl Platform for RealPlatform {
     }
 
     fn is_populated(&self, path: &str) -> bool {
-        cgroups::path(path).is_ok_and(|path| self.tree.is_populated(&path).unwrap_or(false))
+        // What cannot be looked at is no reason to believe that everybody is gone.
+        cgroups::path(path).is_ok_and(|path| self.tree.is_populated(&path).unwrap_or(true))
     }
 
     fn kill_cgroup(&mut self, path: &str, signal: u8, spared: &[u32]) -> io::Result<bool> {

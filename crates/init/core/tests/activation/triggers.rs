@@ -176,3 +176,57 @@ fn conditions_keep_units_from_starting() {
     assert!(!rig.sctl(&["start", "assert.service"]).status.success());
     assert_eq!(rig.property("assert.service", "AssertResult"), "no");
 }
+
+#[test]
+fn whoever_is_triggered_is_told_by_whom() {
+    muster_lab::require!(Root);
+    let service = |name: &str| {
+        let says = "env | grep ^TRIGGER_ | sort | tr \"\\n\" \" \"";
+        format!(
+            "[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+             ExecStart=/bin/sh -c '{says} >/run/{name}.start'\nExecStop=/bin/sh -c '{says} >/run/{name}.stop'\n"
+        )
+    };
+    let rig = Rig::boot(|b| {
+        b.unit("soon.timer", "[Timer]\nOnActiveSec=0\nAccuracySec=1us\n")
+            .unit("soon.service", service("soon"))
+            .unit(
+                "there.path",
+                "[Path]\nPathExists=/run/no/such\nPathExists=/run/there\n",
+            )
+            .unit("there.service", service("there"))
+    });
+    rig.ok(&["start", "soon.timer", "there.path"]);
+    poll_until(TIME, "the timer fires", || {
+        !rig.lines("/run/soon.start").is_empty()
+    });
+    let said = rig.lines("/run/soon.start").concat();
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let [monotonic, real, unit] = words[..] else {
+        panic!("{said}");
+    };
+    assert_eq!(unit, "TRIGGER_UNIT=soon.timer");
+    for (word, name) in [
+        (monotonic, "TRIGGER_TIMER_MONOTONIC_USEC="),
+        (real, "TRIGGER_TIMER_REALTIME_USEC="),
+    ] {
+        let number = word.strip_prefix(name).unwrap();
+        assert!(number.parse::<u64>().unwrap() > 0, "{word}");
+    }
+    fs::write(rig.path("/run/there"), "").unwrap();
+    poll_until(TIME, "the path is there", || {
+        rig.property("there.service", "ActiveState") == "active"
+    });
+    let path = "TRIGGER_PATH=/run/there TRIGGER_UNIT=there.path ";
+    fs::remove_file(rig.path("/run/there")).unwrap();
+    rig.ok(&["stop", "there.path", "there.service"]);
+    assert_eq!(
+        rig.lines("/run/there.stop"),
+        [path],
+        "the whole run is told"
+    );
+    // Who is started by hand is not told about the time before.
+    rig.ok(&["start", "there.service"]);
+    rig.ok(&["stop", "there.service"]);
+    assert_eq!(rig.lines("/run/there.stop"), [""; 0]);
+}

@@ -4,8 +4,10 @@
 
 mod boot;
 mod daemons;
+mod distant;
 mod failures;
 mod kill;
+mod networks;
 mod own_processes;
 mod programs;
 mod rig;

@@ -7,3 +7,4 @@ mod filters;
 mod guest;
 mod host;
 mod legacy;
+mod silent;

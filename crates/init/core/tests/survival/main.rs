@@ -16,6 +16,9 @@ use muster_handover::{Begun, Cause, Outcome};
 use muster_units::Host;
 use world::{Death, Sim, World};
 
+/// Less, in microseconds, than a service is given to end.
+const PATIENCE: u64 = 60_000_000;
+
 const UNITS: &[(&str, &str)] = &[
     (
         "default.target",
@@ -185,6 +188,57 @@ fn a_death_while_stopping_is_not_seen_either() {
         live(&world, &options);
         assert_eq!(outcome(&world), expected, "death at call {moment}");
         assert!(world.borrow().ended);
+    }
+}
+
+/// Whoever is left when a service's own process has ended is waited for, also where the kernel does not say when that is.
+#[test]
+fn a_stop_lasts_until_nobody_is_left() {
+    quiet_deaths();
+    for is_silent in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path());
+        let units = folder.path().join("units");
+        for (name, text) in [
+            (
+                "default.target",
+                "[Unit]\nDefaultDependencies=no\nRequires=family.service\n",
+            ),
+            (
+                "family.service",
+                "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/bin/family\nExecStopPost=/bin/true\n",
+            ),
+            (
+                "exit.target",
+                "[Unit]\nDefaultDependencies=no\nConflicts=family.service\nRequires=end.service\nAfter=family.service end.service\n",
+            ),
+            (
+                "end.service",
+                "[Unit]\nDefaultDependencies=no\nAfter=family.service\nSuccessAction=exit-force\n[Service]\nType=oneshot\n",
+            ),
+        ] {
+            std::fs::write(units.join(name), text).unwrap();
+        }
+        let whole = || {
+            let world = Rc::new(RefCell::new(World::default()));
+            world.borrow_mut().then_ends = true;
+            world.borrow_mut().is_silent = is_silent;
+            world
+        };
+        let untouched = whole();
+        assert_eq!(live(&untouched, &options), 1);
+        let expected = outcome(&untouched);
+        assert_eq!(expected.0.len(), 2, "{:?}", expected.0);
+        assert_eq!(expected.1, [""; 0], "nobody is left");
+        let moments = untouched.borrow().calls();
+        for moment in 1..=moments {
+            let world = whole();
+            world.borrow_mut().dies_at = Some(moment);
+            live(&world, &options);
+            assert_eq!(outcome(&world), expected, "death at call {moment}");
+            let world = world.borrow();
+            assert!(world.ended && world.now < PATIENCE, "{}", world.now);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! the call unwinds, and nothing of the manager is left but what the world has.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -17,6 +17,8 @@ use muster_engine::protocol::{Process, SpawnError};
 use muster_exec::ExecContext;
 use muster_handover::{Exit, FromInit, Outcome, ShutdownKind, Signal};
 
+const SIGKILL: u8 = 9;
+
 /// The manager died here.
 #[derive(Debug)]
 pub(crate) struct Death;
@@ -26,6 +28,8 @@ pub(crate) struct Death;
 pub(crate) struct Proc {
     pub(crate) cgroup: String,
     pub(crate) program: String,
+    /// It was asked to end, and takes its time.
+    is_leaving: bool,
 }
 
 /// What there is beside the manager.
@@ -41,6 +45,10 @@ pub(crate) struct World {
     pub(crate) unlimited: Vec<String>,
     /// The group that the manager was given itself got the defaults of everything that nobody asked for.
     pub(crate) outer_limits_lifted: bool,
+    /// The kernel says nothing about cgroups that become empty.
+    pub(crate) is_silent: bool,
+    /// Cgroups whose emptiness it reports.
+    watched: BTreeSet<String>,
     /// A setting whose programs the kernel refuses.
     pub(crate) refuses: Option<&'static str>,
     /// Every process that ever was started, by its program.
@@ -51,7 +59,7 @@ pub(crate) struct World {
     told: usize,
     last_pid: u32,
     last_exit: u64,
-    now: u64,
+    pub(crate) now: u64,
     chance: u128,
     calls: u64,
     pub(crate) dies_at: Option<u64>,
@@ -103,7 +111,31 @@ impl World {
         self.told = self.exits.len();
         self.asked = false;
         self.adopted = false;
+        self.watched.clear();
         self.exits.clone()
+    }
+
+    fn is_populated(&self, path: &str) -> bool {
+        self.running.values().any(|one| one.cgroup == path)
+    }
+
+    fn emptied(&self) -> Vec<Box<str>> {
+        let watched = self.watched.iter();
+        let emptied = watched.filter(|path| !self.is_populated(path));
+        emptied.map(|path| path.as_str().into()).collect()
+    }
+
+    fn run(&mut self, cgroup: &str, program: &str) -> u32 {
+        self.last_pid += 1;
+        self.running.insert(
+            self.last_pid,
+            Proc {
+                cgroup: cgroup.to_owned(),
+                program: program.to_owned(),
+                is_leaving: false,
+            },
+        );
+        self.last_pid
     }
 
     fn end(&mut self, pid: u32, raw: i32) {
@@ -124,6 +156,7 @@ impl World {
             let status = match &*process.program {
                 "/bin/true" => 0,
                 "/bin/false" => 1 << 8,
+                _ if process.is_leaving => 0,
                 _ => return None,
             };
             Some((*pid, status))
@@ -175,6 +208,14 @@ impl Platform for Sim {
             if told {
                 ready.push(Ready {
                     token: Token::Init,
+                    readable: true,
+                    writable: false,
+                });
+                return Ok(());
+            }
+            if !world.emptied().is_empty() {
+                ready.push(Ready {
+                    token: Token::Cgroups,
                     readable: true,
                     writable: false,
                 });
@@ -325,20 +366,16 @@ impl Platform for Sim {
         let (cgroup, invocation) = (launch.cgroup, launch.invocation);
         let program = launch.context.program.to_string();
         self.with(|world| {
-            world.last_pid += 1;
-            let pid = world.last_pid;
+            let pid = world.run(cgroup, &program);
+            // A process of its own is with it, and both are a child of the first process one day.
+            if program == "/bin/family" {
+                world.run(cgroup, "/bin/child");
+            }
             world.slot = (action.0, pid);
             world.started.push(format!("{cgroup} {program}"));
             if world.groups.get(cgroup) != Some(&true) {
                 world.unlimited.push(format!("{cgroup} {program}"));
             }
-            world.running.insert(
-                pid,
-                Proc {
-                    cgroup: cgroup.to_owned(),
-                    program,
-                },
-            );
             Ok(Process {
                 pid,
                 pidfd_inode: u64::from(pid),
@@ -409,8 +446,7 @@ impl Platform for Sim {
     }
 
     fn is_populated(&self, path: &str) -> bool {
-        let world = self.0.borrow();
-        world.running.values().any(|one| one.cgroup == path)
+        self.0.borrow().is_populated(path)
     }
 
     fn kill_cgroup(&mut self, path: &str, signal: u8, _: &[u32]) -> io::Result<bool> {
@@ -422,17 +458,30 @@ impl Platform for Sim {
                 .map(|(pid, _)| *pid)
                 .collect();
             for pid in &members {
-                world.end(*pid, signal.into());
+                match world.running.get_mut(pid) {
+                    Some(child) if child.program == "/bin/child" && signal != SIGKILL => {
+                        child.is_leaving = true;
+                    }
+                    _ => world.end(*pid, signal.into()),
+                }
             }
             Ok(!members.is_empty())
         })
     }
 
-    fn watch_cgroup(&mut self, _: &str) -> io::Result<()> {
-        self.with(|_| Ok(()))
+    fn watch_cgroup(&mut self, path: &str) -> io::Result<()> {
+        self.with(|world| {
+            if world.is_silent {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            world.watched.insert(path.to_owned());
+            Ok(())
+        })
     }
 
-    fn unwatch_cgroup(&mut self, _: &str) {}
+    fn unwatch_cgroup(&mut self, path: &str) {
+        self.0.borrow_mut().watched.remove(path);
+    }
 
     fn watch_memory(&mut self, _: &str) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
@@ -440,7 +489,9 @@ impl Platform for Sim {
 
     fn unwatch_memory(&mut self, _: &str) {}
 
-    fn changed_cgroups(&mut self, _: &mut Vec<Box<str>>, _: &mut Vec<Box<str>>) {}
+    fn changed_cgroups(&mut self, emptied: &mut Vec<Box<str>>, _: &mut Vec<Box<str>>) {
+        self.with(|world| emptied.extend(world.emptied()));
+    }
 
     fn has_cgroup(&self, path: &str) -> bool {
         self.0.borrow().groups.contains_key(path)

@@ -87,6 +87,19 @@ impl Case {
         missing.map(String::as_str)
     }
 
+    /// It is looked at from outside once it has started.
+    pub(crate) fn has_outside(&self) -> bool {
+        self.outside.is_some()
+    }
+
+    /// Names of all that its units say.
+    pub(crate) fn directives(&self) -> Vec<String> {
+        let texts = std::iter::once(&self.unit).chain(self.units.iter().map(|(_, text)| text));
+        let lines = texts.flat_map(|text| text.lines());
+        let names = lines.filter_map(|line| line.split_once('=').map(|(name, _)| name));
+        names.map(str::to_owned).collect()
+    }
+
     /// Unit files, by name.
     pub(crate) fn unit_files(&self) -> impl Iterator<Item = (String, String)> {
         let mut text = format!(

@@ -4,13 +4,19 @@ use muster_lab::machine::Build;
 use muster_lab::muster;
 
 use crate::case::{self, Case};
+use crate::guest;
 use crate::world::{TIME, World};
 
 /// Beside the folder of the others, which run all in one machine.
 const FILE: &str = "../escapes";
 
+/// All of them.
+pub(crate) fn all() -> Vec<Case> {
+    case::read(FILE)
+}
+
 fn attempt(name: &str) -> Case {
-    let mut cases = case::read(FILE);
+    let mut cases = all();
     let index = cases.iter().position(|case| case.name == name);
     cases.swap_remove(index.unwrap_or_else(|| panic!("no {name}")))
 }
@@ -25,7 +31,10 @@ fn on_the_host(name: &str) {
 /// Where processes and memory can be counted.
 fn in_a_guest(name: &str) {
     let programs = muster::programs(Build::Test, &["muster-core/fault-points"]).unwrap();
-    World::new(vec![attempt(name)]).run_guest("guest: escapes", muster::guest(&programs));
+    let (world, disk) = (World::new(vec![attempt(name)]), guest::disk());
+    world
+        .on_a_machine_with(guest::FACTS)
+        .run_guest("guest: escapes", muster::guest(&programs).disk(disk.path()));
 }
 
 macro_rules! escapes {
@@ -41,7 +50,7 @@ macro_rules! escapes {
         #[test]
         fn every_attempt_has_a_test() {
             let tried = [$($name),*];
-            let cases = case::read(FILE);
+            let cases = all();
             let names: Vec<&str> = cases.iter().map(|case| &*case.name).collect();
             assert_eq!(names, tried);
         }
@@ -60,6 +69,8 @@ escapes! {
     credential_of_another_is_not_read_by_a_root_that_sees_less:
         on_the_host("escape-to-the-credential-of-another-as-root"),
     root_folder_is_not_left: on_the_host("escape-from-the-root-folder"),
+    no_process_hides_in_a_group_whose_name_is_no_text: on_the_host("escape-to-a-group-whose-name-is-no-text"),
+    no_process_hides_in_a_group_far_below: on_the_host("escape-to-a-group-far-below"),
     processes_are_not_exhausted: in_a_guest("escape-by-processes"),
     bomb_of_processes_ends_with_its_unit: in_a_guest("escape-by-a-bomb-of-processes"),
     memory_is_not_exhausted: in_a_guest("escape-by-memory"),

@@ -36,8 +36,8 @@ impl Expectation {
         })
     }
 
-    /// Why what was observed is something else, if it is.
-    pub(crate) fn differs_from(&self, seen: &Observed) -> Option<String> {
+    /// Why what was observed is something else, if it is. Whoever is to be looked at from outside must have been.
+    pub(crate) fn differs_from(&self, seen: &Observed, has_outside: bool) -> Option<String> {
         let is_as_expected = match self {
             Self::Success => {
                 seen.show("Result") == "success"
@@ -63,6 +63,7 @@ impl Expectation {
         }
         match seen.outside {
             Some(code) if code != 0 => Some(format!("a look from outside ended with {code}")),
+            None if has_outside => Some("nobody looked from outside".to_owned()),
             _ => None,
         }
     }
@@ -169,13 +170,19 @@ fn what_was_seen_is_compared_as_written() {
     let all = Observed::read(results, shown);
     let differs = |text: &str, name: &str| {
         let expected = Expectation::parse(text).unwrap();
-        expected.differs_from(&all[name])
+        let has_outside = name == "a";
+        expected.differs_from(&all[name], has_outside)
     };
     assert_eq!(differs("exit 226/NAMESPACE", "a"), None);
     assert_eq!(differs("result exit-code", "a"), None);
     assert_eq!(differs("success", "a").unwrap(), "exit 226");
     assert_eq!(differs("signal 31/SYS", "a").unwrap(), "exit 226");
     assert_eq!(differs("refused", "b"), None);
+    let refused = Expectation::parse("refused").unwrap();
+    assert_eq!(
+        refused.differs_from(&all["b"], true).unwrap(),
+        "nobody looked from outside"
+    );
     assert_eq!(Vec::from_iter(all["a"].lines()), ["Job failed"]);
     assert_eq!(Expectation::parse("exit x"), None);
 }

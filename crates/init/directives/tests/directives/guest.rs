@@ -9,21 +9,36 @@ use tempfile::NamedTempFile;
 use crate::case;
 use crate::world::World;
 
-/// What this kernel has of control groups, so that their cases run here.
-pub(crate) const GROUP_FACTS: &[&str] = &[
+/// What this kernel has, and the machine that it runs on, so that the cases that need it run here.
+pub(crate) const FACTS: &[&str] = &[
+    "audit",
     "cpu-controller",
     "cpu-controller-v2",
     "io-limits",
+    "keys",
+    "loop",
     "memory-controller",
     "memory-controller-v2",
+    "mksquashfs",
+    "no-numa",
+    "no-selinux",
+    "no-smack",
+    "nss-systemd",
+    "overlay",
+    "own-kernel",
     "pids-controller",
     "pids-controller-v2",
+    "sfdisk",
+    "squashfs",
     "swap-accounting",
+    "sys-resource",
+    "writable-tunables",
+    "x86-64",
 ];
 
 fn run(topic: &str) {
     let programs = muster::programs(Build::Test, &["muster-core/fault-points"]).unwrap();
-    let world = World::new(case::read(topic)).on_a_machine_with(GROUP_FACTS);
+    let world = World::new(case::read(topic)).on_a_machine_with(FACTS);
     let disk = disk();
     let guest = muster::guest(&programs).disk(disk.path());
     world.run_guest(&format!("guest: {topic}"), guest);

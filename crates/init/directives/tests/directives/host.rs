@@ -6,8 +6,11 @@ use muster_lab::muster;
 use crate::case;
 use crate::world::{SHARED_MOUNTS, TIME, World};
 
+/// What such a machine has whatever its host lacks, so that the cases that need it run here.
+pub(crate) const FACTS: &[&str] = &["own-usr", "shared-mounts"];
+
 fn run(topic: &str) {
-    let world = World::new(case::read(topic));
+    let world = World::new(case::read(topic)).on_a_machine_with(FACTS);
     let programs = muster::programs(Build::Test, &["muster-core/fault-points"]).unwrap();
     let start = format!("{SHARED_MOUNTS} /usr/lib/muster/muster-init");
     let builder = muster::machine(&programs).init(["/bin/sh", "-c", &start]);

@@ -11,11 +11,14 @@
 //!   pressure on memory included ([`kernel`]),
 //! - under systemd ([`peer`]): where it disagrees, the expectation is wrong, unless the case says why Muster differs.
 //!
+//! [`coverage`] sees to it that no directive is left out, and that every case has a place that has what it needs.
+//!
 //! What a kernel cannot do is a fact of the machine (`facts.sh`), and a case says what it expects without it; nothing is passed
 //! over in silence. [`escapes`] tries to break out, by name; [`daemons`] runs Debian's daemons from their own unit files.
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 mod case;
+mod coverage;
 mod daemons;
 mod escapes;
 mod expectation;

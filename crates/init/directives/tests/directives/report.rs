@@ -32,7 +32,7 @@ pub(crate) fn judge(
             );
         }
         let observed = seen.get(&case.name).unwrap_or(&nothing);
-        let difference = expected.differs_from(observed);
+        let difference = expected.differs_from(observed, case.has_outside());
         match (difference, &case.pending) {
             (None, None) => passed += 1,
             (None, Some(_)) => {

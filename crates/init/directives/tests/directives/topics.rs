@@ -4,7 +4,7 @@
 macro_rules! every_topic {
     ($run:path, $($need:expr),+) => {
         $crate::topics::every_topic!(@each $run, [$($need),+],
-            calls, capabilities, credentials, folders, groups, identity, images, limits, namespaces, paths, process, protect,
+            calls, capabilities, credentials, ending, folders, groups, identity, images, limits, namespaces, paths, process, protect,
             restrictions, roots, streams);
     };
     (@each $run:path, $needs:tt, $($topic:ident),*) => {

@@ -2,15 +2,16 @@
 //!
 //! The file system is filled before it is seen anywhere, then made read-only, then put into its place: no moment exists in
 //! which a secret has the wrong owner. All commands of a run share it: the first one makes it, the others find it, and
-//! the manager removes it.
+//! the manager removes it. They are the user's whoever comes first: also where that is a command that keeps all rights.
 
+mod claim;
 mod sources;
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FlockOperation, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, fsconfig_create,
@@ -18,10 +19,12 @@ use rustix::mount::{
 };
 
 use super::outcome::{Reporter, SetupError};
-use crate::context::Identity;
 use crate::sandbox::Sandbox;
 use crate::step::Step;
+use claim::Claim;
 
+/// How long another command of the unit may take to read the secrets. A unit's own time to start is rarely longer.
+const PATIENCE: Duration = Duration::from_secs(90);
 /// Whoever has the folder reads it.
 const FOLDER_MODE: u32 = 0o500;
 const FILE_MODE: u32 = 0o400;
@@ -34,10 +37,11 @@ struct Secret {
     data: Vec<u8>,
 }
 
-/// Puts the secrets into the folder of the unit, if another command of the same run has not done so.
+/// Puts the secrets into the folder of the unit, if another command of the same run has not done so. `owner` is whose they
+/// are; `None` is whoever this process is.
 pub(super) fn set_up(
     sandbox: &Sandbox,
-    identity: Option<&Identity>,
+    owner: Option<(u32, u32)>,
     reporter: &Reporter,
 ) -> Result<(), SetupError> {
     let Some(folder) = &sandbox.credentials_folder else {
@@ -50,18 +54,20 @@ pub(super) fn set_up(
     };
     let parent = path.parent().filter(|parent| parent.is_absolute());
     let parent = parent.ok_or_else(|| failed(Errno::INVAL))?;
-    let parent = open_parent(parent).map_err(failed)?;
-    // It lasts until the folder above is closed, at the end of this function.
-    lock(&parent).map_err(failed)?;
-    if is_mounted(path) {
+    open_parent(parent).map_err(failed)?;
+    // Held to the end of this function.
+    let claimed = claim::take(path, PATIENCE).map_err(|errno| match errno {
+        Errno::TIMEDOUT => {
+            let detail = format!("another command is still filling {folder} with credentials");
+            SetupError::new(Step::Credentials, errno, detail)
+        }
+        errno => failed(errno),
+    })?;
+    let Claim::Ours(_held) = claimed else {
         return Ok(());
-    }
+    };
     let secrets = sources::gather(sandbox)?;
-    let owner = Owner::of(identity);
-    match rustix::fs::mkdir(path, Mode::from_raw_mode(0o700)) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(failed(errno)),
-    }
+    let owner = Owner::of(owner);
     match fill_own(&secrets, owner) {
         Ok(made) => {
             let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
@@ -96,25 +102,6 @@ fn open_parent(parent: &Path) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Two commands that start at the same moment must not both mount: only one would be removed.
-fn lock(parent: &OwnedFd) -> Result<(), Errno> {
-    loop {
-        match rustix::fs::flock(parent, FlockOperation::LockExclusive) {
-            Err(Errno::INTR) => {}
-            other => return other,
-        }
-    }
-}
-
-/// Whether something is mounted there.
-fn is_mounted(path: &Path) -> bool {
-    let device = |path: &Path| path.symlink_metadata().map(|meta| meta.dev());
-    let Some(parent) = path.parent() else {
-        return false;
-    };
-    matches!((device(path), device(parent)), (Ok(own), Ok(above)) if own != above)
-}
-
 #[derive(Clone, Copy)]
 struct Owner {
     uid: Uid,
@@ -122,11 +109,11 @@ struct Owner {
 }
 
 impl Owner {
-    fn of(identity: Option<&Identity>) -> Self {
-        match identity {
-            Some(identity) => Self {
-                uid: Uid::from_raw(identity.uid),
-                gid: Gid::from_raw(identity.gid),
+    fn of(stated: Option<(u32, u32)>) -> Self {
+        match stated {
+            Some((uid, gid)) => Self {
+                uid: Uid::from_raw(uid),
+                gid: Gid::from_raw(gid),
             },
             None => Self {
                 uid: rustix::process::geteuid(),

@@ -47,7 +47,10 @@ pub(super) fn of_view(view: &View) -> String {
         (view.protect_kernel_tunables, "ProtectKernelTunables"),
         (view.protect_kernel_modules, "ProtectKernelModules"),
         (view.protect_kernel_logs, "ProtectKernelLogs"),
-        (view.protect_control_groups, "ProtectControlGroups"),
+        (
+            view.protect_control_groups || view.own_groups,
+            "ProtectControlGroups",
+        ),
         (view.propagation.is_some(), "MountFlags"),
     ];
     names(&asked).unwrap_or_else(|| "PrivateMounts".to_owned())

@@ -5,6 +5,7 @@ use std::ffi::CString;
 use std::io::Write;
 
 use muster_seccomp::{Arch, Policy, Program, compile};
+use rustix::fs::Access;
 use rustix::io::Errno;
 use rustix::process::{chdir, umask};
 use rustix::thread::CapabilitySet;
@@ -14,7 +15,7 @@ use super::directives;
 use super::exemption::Exemption;
 use super::limits;
 use super::outcome::{During, Leniency, Reporter, SetupError};
-use crate::context::WorkingDirectory;
+use crate::context::{Limit, WorkingDirectory};
 use crate::job::Job;
 use crate::step::Step;
 
@@ -78,9 +79,28 @@ pub(super) fn renounce(job: &Job, filter: Option<&Program>) -> Result<(), SetupE
     Ok(())
 }
 
+/// Where a program is of which only the name is known: what is found is what the process sees, in its own root.
+pub(super) fn find_program(job: &Job) -> Result<Option<Box<str>>, SetupError> {
+    let (name, folders) = (&job.program, &job.sandbox.program_folders);
+    if name.contains('/') || folders.is_empty() {
+        return Ok(None);
+    }
+    let is_program = |path: &String| {
+        let is_file = std::fs::metadata(path).is_ok_and(|stat| stat.is_file());
+        is_file && rustix::fs::access(path.as_str(), Access::EXEC_OK).is_ok()
+    };
+    let mut paths = folders.iter().map(|folder| format!("{folder}/{name}"));
+    let found = paths.find(is_program).map(Into::into);
+    found.map(Some).ok_or_else(|| {
+        let detail = format!("cannot find the program {name} in any folder for programs");
+        SetupError::new(Step::Exec, Errno::NOENT, detail)
+    })
+}
+
 /// All that is left to do.
 pub(super) struct Last<'a> {
     pub(super) job: &'a Job,
+    pub(super) limits: &'a [Limit],
     /// Its absolute path.
     pub(super) program: &'a str,
     pub(super) environment: Vec<CString>,
@@ -116,7 +136,7 @@ impl Last<'_> {
         }
         // That takes a descriptor more, of which the program may be allowed few.
         self.exemption.end()?;
-        limits::set(&job.limits)?;
+        limits::set(self.limits)?;
         if let Some(filter) = &self.filter {
             let installed = calls::install_filter(filter).during(Step::Seccomp, || {
                 "cannot install the filter of system calls".to_owned()

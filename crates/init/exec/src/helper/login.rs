@@ -11,7 +11,9 @@ use rustix::io::Errno;
 use rustix::process::{Gid, PidfdFlags, getgroups, getpid, pidfd_open};
 
 use super::calls::{self, Forked, Signals};
+use super::limits;
 use super::outcome::{During, SetupError};
+use crate::context::Limit;
 use crate::sandbox::Login;
 use crate::step::Step;
 
@@ -22,12 +24,16 @@ pub(super) struct Session {
     pub(super) environment: Vec<Box<str>>,
     /// Groups that a module has added.
     pub(super) groups: Vec<Gid>,
+    /// All limits that the process gets. A module that sets any has the last word.
+    pub(super) limits: Vec<Limit>,
 }
 
 /// Opens a session; nothing if there is no PAM on this machine. `others` are descriptors that are none of the session's.
+/// Modules find the limits that are asked for, and go by them where they state only a part of one.
 pub(super) fn open(
     login: &Login,
     environment: &[Box<str>],
+    limits: &[Limit],
     others: impl Iterator<Item = i32>,
 ) -> Result<Option<Session>, SetupError> {
     let Some(library) = pam::Library::load() else {
@@ -52,9 +58,11 @@ pub(super) fn open(
     for variable in environment {
         handle.set_variable(variable).map_err(failed)?;
     }
-    handle.open().map_err(failed)?;
+    let opened = limits::in_force(limits, || handle.open().map_err(failed));
+    let ((), limits) = opened?;
     let session = Session {
         environment: handle.variables(),
+        limits,
         groups: getgroups()
             .during(Step::Pam, cannot)?
             .into_iter()

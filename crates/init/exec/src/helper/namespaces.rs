@@ -15,7 +15,7 @@ use crate::step::Step;
     unsafe_code,
     reason = "unsharing descriptors would be unsound, so all of it is marked"
 )]
-pub(super) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
+pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     debug_assert!(!flags.intersects(UnshareFlags::FILES));
     // SAFETY: the table of descriptors stays as it is.
     unsafe { rustix::thread::unshare_unsafe(flags) }
@@ -63,6 +63,15 @@ pub(super) fn own_host_name(name: Option<&str>, reporter: &Reporter) -> Result<(
     let named = named.during(Step::Namespace, || "cannot set the host's name".to_owned());
     let named = reporter.lenient(DIRECTIVE, Leniency::IfAsked, named);
     named.map(|_| ())
+}
+
+/// Control groups: the one that the process is in is the root of all that it sees. Whether there is such a namespace.
+pub(super) fn own_groups(reporter: &Reporter) -> Result<bool, SetupError> {
+    let made = unshare(UnshareFlags::NEWCGROUP).during(Step::Namespace, || {
+        "cannot make a namespace for control groups".to_owned()
+    });
+    let made = reporter.lenient("ProtectControlGroups", Leniency::IfUnavailable, made)?;
+    Ok(made.is_some())
 }
 
 /// A kind of namespace that can be kept.
@@ -145,12 +154,12 @@ fn raise_loopback() -> Result<(), SetupError> {
     })
 }
 
-fn join(path: &str, kind: LinkNameSpaceType, step: Step) -> Result<(), SetupError> {
+pub(crate) fn join(path: &str, kind: LinkNameSpaceType, step: Step) -> Result<(), SetupError> {
     let joined = open(path).and_then(|file| move_into_link_name_space(file.as_fd(), Some(kind)));
     joined.during(step, || format!("cannot join the namespace {path}"))
 }
 
-fn open(path: &str) -> Result<OwnedFd, Errno> {
+pub(crate) fn open(path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     rustix::fs::open(path, flags, Mode::empty())
 }

@@ -60,14 +60,19 @@ impl Stores {
 }
 
 /// One place for one namespace.
-pub(super) struct Store {
+pub(crate) struct Store {
     reads: OwnedFd,
     writes: OwnedFd,
 }
 
 impl Store {
+    /// A store by its two ends: where it is read, and where it is written.
+    pub(crate) fn new([reads, writes]: [OwnedFd; 2]) -> Self {
+        Self { reads, writes }
+    }
+
     /// Waits until nobody else has it. It is let go when this process closes its descriptors, or ends.
-    pub(super) fn lock(&self) -> Result<Locked<'_>, Errno> {
+    pub(crate) fn lock(&self) -> Result<Locked<'_>, Errno> {
         loop {
             match fcntl_lock(&self.reads, FlockOperation::LockExclusive) {
                 Err(Errno::INTR) => {}
@@ -78,11 +83,11 @@ impl Store {
 }
 
 /// A store that nobody else uses at the moment.
-pub(super) struct Locked<'a>(&'a Store);
+pub(crate) struct Locked<'a>(&'a Store);
 
 impl Locked<'_> {
     /// The namespace that is kept here.
-    pub(super) fn kept(&self) -> Result<Option<OwnedFd>, Errno> {
+    pub(crate) fn kept(&self) -> Result<Option<OwnedFd>, Errno> {
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut room);
         let mut byte = [0u8; 1];
@@ -101,7 +106,7 @@ impl Locked<'_> {
     }
 
     /// Keeps a namespace.
-    pub(super) fn keep(&self, namespace: BorrowedFd<'_>) -> Result<(), Errno> {
+    pub(crate) fn keep(&self, namespace: BorrowedFd<'_>) -> Result<(), Errno> {
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut room);
         let rights = [namespace];

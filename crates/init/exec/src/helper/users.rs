@@ -1,4 +1,5 @@
-//! A namespace of users, in which only root and the process's own user exist. All others are `nobody` there.
+//! A namespace of users, in which some exist: root and the process's own user, if nothing else is asked for. All others are
+//! `nobody` there.
 //!
 //! Only a process outside may say which users exist within, so a child that stays outside writes that down. Without the
 //! rights to that, the process may map itself alone, which it does itself.
@@ -16,7 +17,11 @@ use super::exemption::Exemption;
 use super::namespaces::unshare;
 use super::outcome::{During, SetupError};
 use crate::context::Identity;
+use crate::sandbox::KnownUsers;
 use crate::step::Step;
+
+/// So many users are the first ones, as with systemd.
+const FIRST: u32 = 1 << 16;
 
 /// This process's folder in `/proc`, which is taken before another root may hide it.
 pub(super) struct OwnFolder(OwnedFd);
@@ -37,9 +42,10 @@ pub(super) fn is_privileged() -> bool {
     own.is_ok_and(|own| own.effective.contains(needed))
 }
 
-/// Enters a new namespace of users in which root and the given user exist.
+/// Enters a new namespace of users in which those exist who are to be known, among them root and the given user.
 pub(super) fn enter(
     folder: &OwnFolder,
+    known: KnownUsers,
     identity: Option<&Identity>,
     exemption: &Exemption,
 ) -> Result<(), SetupError> {
@@ -48,7 +54,8 @@ pub(super) fn enter(
         rustix::process::getegid().as_raw(),
     );
     let (uid, gid) = identity.map_or(own, |identity| (identity.uid, identity.gid));
-    let entered = enter_mapped(folder.0.as_fd(), &map(uid), &map(gid), exemption);
+    let (users, groups) = (map(known, uid), map(known, gid));
+    let entered = enter_mapped(folder.0.as_fd(), &users, &groups, exemption);
     entered.during(Step::User, || {
         format!("cannot make a namespace of users with user {uid}")
     })
@@ -68,10 +75,18 @@ pub(super) fn enter_unprivileged(folder: &OwnFolder) -> Result<(), SetupError> {
     enter().during(Step::User, || "cannot make a namespace of users".to_owned())
 }
 
-fn map(id: u32) -> String {
-    match id {
-        0 => "0 0 1\n".to_owned(),
-        id => format!("0 0 1\n{id} {id} 1\n"),
+/// The lines that say who exists. Everybody has the same number on both sides.
+fn map(known: KnownUsers, id: u32) -> String {
+    let first = match known {
+        KnownUsers::Own => 1,
+        KnownUsers::First => FIRST,
+        // A map of one line would be that of the machine itself, by which programs tell whether they are in a namespace.
+        KnownUsers::All => return format!("0 0 1\n1 1 {}\n", u32::MAX - 1),
+    };
+    if id < first {
+        format!("0 0 {first}\n")
+    } else {
+        format!("0 0 {first}\n{id} {id} 1\n")
     }
 }
 
@@ -126,4 +141,19 @@ fn write(folder: BorrowedFd<'_>, name: &str, text: &str) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
     rustix::io::write(&file, text.as_bytes()).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_keeps_his_number_and_nobody_is_there_twice() {
+        assert_eq!(map(KnownUsers::Own, 0), "0 0 1\n");
+        assert_eq!(map(KnownUsers::Own, 7), "0 0 1\n7 7 1\n");
+        assert_eq!(map(KnownUsers::First, 65_535), "0 0 65536\n");
+        let far = map(KnownUsers::First, 65_536);
+        assert_eq!(far, "0 0 65536\n65536 65536 1\n");
+        assert_eq!(map(KnownUsers::All, 7), "0 0 1\n1 1 4294967294\n");
+    }
 }

@@ -64,6 +64,7 @@ pub(super) fn make(
         } => processes(*others, *only_processes)
             .map_err(cannot("make a file system of processes"))?,
         Fresh::Queues => Made::just(queues().map_err(cannot("show message queues"))?),
+        Fresh::Groups => Made::just(groups().map_err(cannot("show control groups"))?),
         Fresh::Devices => devices(trees)?,
     };
     for point in points {
@@ -96,6 +97,12 @@ fn memory(options: &MountOptions) -> Result<OwnedFd, Errno> {
 fn queues() -> Result<OwnedFd, Errno> {
     let source = [("source", Some("mqueue"))];
     make_mount("mqueue", source, &KERNELS, |_, errno| Err(errno))
+}
+
+/// The control groups of the caller's own namespace: its group and those below it.
+fn groups() -> Result<OwnedFd, Errno> {
+    let source = [("source", Some("cgroup2"))];
+    make_mount("cgroup2", source, &KERNELS, |_, errno| Err(errno))
 }
 
 /// The processes of the caller's own namespace of processes.

@@ -130,6 +130,66 @@ fn a_secret_that_is_missing_is_never_left_out() {
     });
 }
 
+/// A command that keeps all rights may be the first of a run.
+#[test]
+fn secrets_are_the_users_though_another_command_puts_them_there() {
+    if !is_root("secrets_are_the_users_though_another_command_puts_them_there") {
+        return;
+    }
+    let folder = open_folder();
+    isolated(move || {
+        let place = folder.path().join("place");
+        let mut first = with("cat $C/a", &place, vec![data("a", b"secret")]);
+        first.sandbox.as_mut().unwrap().credentials_owner = Some((4711, 4711));
+        assert_eq!(output(&first), "secret");
+        let main = as_user(with("cat $C/a", &place, vec![data("a", b"secret")]), 4711);
+        assert_eq!(output(&main), "secret");
+    });
+}
+
+/// The folder above is open to everybody, and so is a lock on it.
+#[test]
+fn nobody_else_holds_a_start_up_by_a_lock() {
+    if !is_root("nobody_else_holds_a_start_up_by_a_lock") {
+        return;
+    }
+    let folder = open_folder();
+    isolated(move || {
+        let above = std::fs::File::open(folder.path()).unwrap();
+        above.lock().unwrap();
+        let place = folder.path().join("place");
+        let context = as_user(with("cat $C/a", &place, vec![data("a", b"x")]), 4711);
+        assert_eq!(output(&context), "x");
+        // Once it is there, the unit's own user may lock it, and holds nobody up either.
+        let own = std::fs::File::open(&place).unwrap();
+        own.lock().unwrap();
+        assert_eq!(output(&context), "x");
+    });
+}
+
+/// Whoever is asked for a secret may have to be started first, with secrets of its own.
+#[test]
+fn a_service_that_is_asked_for_a_secret_has_secrets_of_its_own() {
+    if !is_root("a_service_that_is_asked_for_a_secret_has_secrets_of_its_own") {
+        return;
+    }
+    let folder = open_folder();
+    isolated(move || {
+        let socket = folder.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let server = folder.path().join("server.service");
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let secret = output(&with("cat $C/own", &server, vec![data("own", b"its own")]));
+            std::io::Write::write_all(&mut stream, secret.as_bytes()).unwrap();
+        });
+        let client = folder.path().join("client.service");
+        let asked = path("key", socket.to_str().unwrap());
+        assert_eq!(output(&with("cat $C/key", &client, vec![asked])), "its own");
+        served.join().unwrap();
+    });
+}
+
 #[test]
 fn commands_that_start_together_mount_once() {
     if !is_root("commands_that_start_together_mount_once") {

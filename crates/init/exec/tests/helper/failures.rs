@@ -91,6 +91,18 @@ fn a_program_is_named_by_its_whole_path() {
 }
 
 #[test]
+fn a_program_that_is_in_no_folder_is_said_to_be_missing() {
+    let (step, failed) = failure(&ExecContext {
+        program: "no-such-program".into(),
+        ..sandboxed("", |sandbox| {
+            sandbox.program_folders = vec!["/usr/bin".into(), "/bin".into()];
+        })
+    });
+    assert_eq!((step, failed.errno), (Step::Exec, libc::ENOENT));
+    assert!(failed.detail.contains("no-such-program"), "{failed:?}");
+}
+
+#[test]
 fn another_root_is_never_left_out() {
     for best_effort in [false, true] {
         let (step, failed) = failure(&sandboxed("echo ran", |sandbox| {

@@ -3,7 +3,9 @@
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use muster_exec::{CapabilitySets, ExecContext, Identity, Namespace, Sandbox, Step, delegate};
+use muster_exec::{
+    CapabilitySets, ExecContext, Identity, KnownUsers, Namespace, Sandbox, Step, delegate,
+};
 
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
@@ -270,6 +272,60 @@ fn only_root_and_the_user_exist_among_users() {
     assert_eq!(field(&status, "Uid"), "4711\t4711\t4711\t4711");
     assert_eq!(field(&status, "Groups"), "4712");
     assert_eq!(mask(&status, "CapEff"), 0);
+}
+
+#[test]
+fn more_users_exist_where_more_are_asked_for() {
+    if !is_root("more_users_exist_where_more_are_asked_for") {
+        return;
+    }
+    let with = |known| {
+        let mut context = with_users("cat /proc/self/uid_map /proc/self/gid_map; id -u");
+        context.sandbox.as_mut().unwrap().namespaces.known_users = known;
+        context.identity = Some(Identity {
+            uid: 70_000,
+            gid: 7,
+            groups: Vec::new(),
+        });
+        map(&output(&context))
+    };
+    let first = vec![
+        vec![0, 0, 65_536],
+        vec![70_000, 70_000, 1],
+        vec![0, 0, 65_536],
+        vec![70_000],
+    ];
+    assert_eq!(with(KnownUsers::First), first);
+    let whole = [vec![0, 0, 1], vec![1, 1, u32::MAX - 1]];
+    let all: Vec<_> = whole.iter().chain(&whole).cloned().collect();
+    assert_eq!(with(KnownUsers::All)[..4], all[..]);
+}
+
+#[test]
+fn a_process_sees_no_control_groups_but_its_own() {
+    if !is_root("a_process_sees_no_control_groups_but_its_own") {
+        return;
+    }
+    let seen = |read_only| {
+        let script = "cut -d : -f 3 /proc/self/cgroup | sort -u; grep -c . /sys/fs/cgroup/cgroup.procs; \
+                      grep ' /sys/fs/cgroup ' /proc/self/mounts | tail -n 1";
+        output(&sandboxed(script, |sandbox| {
+            sandbox.namespaces.groups = true;
+            sandbox.view.own_groups = true;
+            sandbox.view.protect_control_groups = read_only;
+        }))
+    };
+    for (read_only, options) in [
+        (false, "rw,nosuid,nodev,noexec"),
+        (true, "ro,nosuid,nodev,noexec"),
+    ] {
+        let text = seen(read_only);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "/", "{text}");
+        assert_ne!(lines[1], "0", "{text}");
+        let mounted = format!("cgroup2 /sys/fs/cgroup cgroup2 {options}");
+        assert!(lines[2].starts_with(&mounted), "{text}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use muster_exec::{ExecContext, Login, Step};
+use muster_exec::{ExecContext, Limit, Login, Step};
 use rustix::mount::mount_bind;
 
 use crate::rig::{eventually, failure, is_root, isolated, run, sandboxed, start};
@@ -109,6 +109,47 @@ fn a_session_is_closed_when_the_start_fails_later() {
         eventually("the session is closed", || {
             notes().ends_with("close_session daemon muster\n")
         });
+    });
+}
+
+/// What an administrator allows those who log in counts more than what a unit says, as far as it says anything.
+#[test]
+fn limits_of_a_session_win_over_those_of_the_unit() {
+    const LIMITS: [&str; 2] = [
+        "/lib/x86_64-linux-gnu/security/pam_limits.so",
+        "/lib/aarch64-linux-gnu/security/pam_limits.so",
+    ];
+    let there = LIMITS.iter().any(|module| Path::new(module).exists());
+    if !can_run("limits_of_a_session_win_over_those_of_the_unit") || !there {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    isolated(move || {
+        let conf = folder.path().join("limits.conf");
+        let stated = "daemon hard nofile 99\ndaemon soft nofile 88\n";
+        std::fs::write(&conf, stated).unwrap();
+        let service = format!(
+            "account required pam_permit.so\nsession required pam_limits.so conf={}\n",
+            conf.display()
+        );
+        let open = "account required pam_permit.so\nsession required pam_permit.so\n";
+        with_services(folder.path(), &[("limited", &service), ("open", open)]);
+        let script = "ulimit -Sn; ulimit -Hn; ulimit -f";
+        let mut context = with_login(script, "limited");
+        let limit = |resource, soft, hard| Limit {
+            resource,
+            soft,
+            hard,
+        };
+        context.limits = vec![limit(libc::RLIMIT_NOFILE, 1024, 524_288)];
+        assert_eq!(crate::rig::output(&context), "88\n99\nunlimited\n");
+        // Without a session that says anything, they are the unit's.
+        let mut context = with_login(script, "open");
+        context.limits = vec![
+            limit(libc::RLIMIT_NOFILE, 64, 64),
+            limit(libc::RLIMIT_FSIZE, 0, 0),
+        ];
+        assert_eq!(crate::rig::output(&context), "64\n64\n0\n");
     });
 }
 

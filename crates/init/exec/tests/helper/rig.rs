@@ -30,6 +30,7 @@ pub(crate) struct Running {
     output: std::io::PipeReader,
     report: std::io::PipeReader,
     is_reaped: bool,
+    findings: Option<Findings>,
 }
 
 impl Drop for Running {
@@ -38,6 +39,21 @@ impl Drop for Running {
             let _ = rustix::process::kill_process(self.pid(), rustix::process::Signal::KILL);
             let _ = waitpid(Some(self.pid()), WaitOptions::empty());
         }
+        if let Some(findings) = self.findings.take().filter(|_| !std::thread::panicking()) {
+            findings.must_be_none();
+        }
+    }
+}
+
+/// What valgrind wrote down. It is part of the process that it looks at and goes when that executes another program, so how
+/// that one ends says nothing.
+struct Findings(tempfile::NamedTempFile);
+
+impl Findings {
+    #[track_caller]
+    fn must_be_none(self) {
+        let text = std::fs::read_to_string(self.0.path()).unwrap();
+        assert_eq!(text, "", "valgrind found something");
     }
 }
 
@@ -123,7 +139,7 @@ pub(crate) fn start_with(delegated: Delegated, more: &[BorrowedFd<'_>]) -> Runni
     let mut fds = vec![output_end.as_fd()];
     fds.extend(more);
     fds.extend([job.as_fd(), report_end.as_fd()]);
-    let outer = checked(delegated.outer);
+    let (outer, findings) = checked(delegated.outer);
     let mut spawner = Spawner::new().unwrap();
     let (mut slot, _memory) = Slot::create().unwrap();
     let mut prepared = Prepared::new(&outer, &fds).unwrap();
@@ -135,19 +151,23 @@ pub(crate) fn start_with(delegated: Delegated, more: &[BorrowedFd<'_>]) -> Runni
         output,
         report,
         is_reaped: false,
+        findings,
     }
 }
 
-/// With `MUSTER_VALGRIND` set, the helper runs under valgrind until it executes, and ends with 99 if anything is found.
-fn checked(mut outer: ExecContext) -> ExecContext {
-    if std::env::var_os("MUSTER_VALGRIND").is_some() {
-        let helper = std::mem::replace(&mut outer.program, "/usr/bin/valgrind".into());
-        let words = ["valgrind", "--quiet", "--error-exitcode=99"].map(Into::into);
-        outer.argv.splice(..1, words.into_iter().chain([helper]));
-        let options = std::env::var("VALGRIND_OPTS").unwrap_or_default();
-        outer.environment = vec![format!("VALGRIND_OPTS={options}").into()];
+/// With `MUSTER_VALGRIND` set, the helper runs under valgrind until it executes, and nothing may be found.
+fn checked(mut outer: ExecContext) -> (ExecContext, Option<Findings>) {
+    if std::env::var_os("MUSTER_VALGRIND").is_none() {
+        return (outer, None);
     }
-    outer
+    let findings = tempfile::NamedTempFile::new().unwrap();
+    let log = format!("--log-file={}", findings.path().display());
+    let helper = std::mem::replace(&mut outer.program, "/usr/bin/valgrind".into());
+    let words = ["valgrind", "--quiet", "--error-exitcode=99", &*log].map(Into::into);
+    outer.argv.splice(..1, words.into_iter().chain([helper]));
+    let options = std::env::var("VALGRIND_OPTS").unwrap_or_default();
+    outer.environment = vec![format!("VALGRIND_OPTS={options}").into()];
+    (outer, Some(Findings(findings)))
 }
 
 pub(crate) fn run(context: &ExecContext) -> Ran {

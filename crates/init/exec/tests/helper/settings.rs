@@ -1,6 +1,7 @@
 //! What a program finds that nothing was taken from, and what belongs to it alone.
 
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 
 use muster_exec::{
     ExecContext, Keyring, Limit, NumaPolicy, PassedFd, Step, Stream, WorkingDirectory, delegate,
@@ -200,4 +201,31 @@ fn signals_and_streams_are_as_the_direct_path_makes_them() {
     };
     assert_eq!(field(&output(&heeding), "SigIgn"), "0000000000000000");
     assert_eq!(field(&status, "NoNewPrivs"), "0");
+}
+
+/// The folder that it is in has another name for everybody else.
+#[test]
+fn a_program_is_found_in_what_the_process_sees() {
+    if !is_root("a_program_is_found_in_what_the_process_sees") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let tool = folder.path().join("tool-of-the-view");
+    std::fs::write(&tool, "#!/bin/sh\necho found $0\n").unwrap();
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let source = folder.path().to_str().unwrap();
+    let context = ExecContext {
+        program: "tool-of-the-view".into(),
+        ..sandboxed("", |sandbox| {
+            sandbox.program_folders = vec!["/usr/bin".into(), "/mnt".into()];
+            sandbox.view.binds = vec![muster_mounts::Bind {
+                source: source.into(),
+                destination: "/mnt".into(),
+                read_only: true,
+                recursive: false,
+                optional: false,
+            }];
+        })
+    };
+    assert_eq!(output(&context), "found /mnt/tool-of-the-view\n");
 }

@@ -127,6 +127,7 @@ fn show(action: &Action) -> String {
                 Fresh::Devices => "devices".to_owned(),
                 Fresh::Processes { .. } => "processes".to_owned(),
                 Fresh::Queues => "queues".to_owned(),
+                Fresh::Groups => "groups".to_owned(),
                 Fresh::Memory(options) => {
                     let value = |(name, value): &(Box<str>, Option<Box<str>>)| {
                         value
@@ -445,6 +446,23 @@ fn queues_of_its_own_are_shown_where_queues_are() {
         "/dev/shm <- 3",
     ];
     assert_eq!(planned(&view), expected);
+}
+
+#[test]
+fn groups_of_its_own_stand_where_those_of_all_would() {
+    let mut view = View {
+        own_groups: true,
+        protect_kernel_tunables: true,
+        ..View::default()
+    };
+    let of_groups = |view: &View| {
+        let steps = planned(view).into_iter();
+        let steps = steps.filter(|step| step.contains("groups") || step.contains("cgroup"));
+        steps.collect::<Vec<_>>()
+    };
+    assert_eq!(of_groups(&view), ["1 = groups[]", "/sys/fs/cgroup <- 1"]);
+    view.protect_control_groups = true;
+    assert_eq!(of_groups(&view), ["1 = groups[] ro", "/sys/fs/cgroup <- 1"]);
 }
 
 #[test]

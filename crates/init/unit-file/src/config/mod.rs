@@ -34,8 +34,8 @@ pub use resources::{
     MemoryAmount, OomMode, OomPreference, PressureWatch, ResourceControl, TasksAmount, Weight,
 };
 pub use sandbox::{
-    Credentials, Images, KeyringMode, MountPropagation, ProcSubset, ProtectHome, ProtectProc,
-    ProtectSystem, Sandbox, SecurityLabels,
+    Credentials, Images, KeyringMode, MountPropagation, PrivateUsers, ProcSubset,
+    ProtectControlGroups, ProtectHome, ProtectProc, ProtectSystem, Sandbox, SecurityLabels,
 };
 pub use scheduling::{
     CoredumpFilter, IoClass, IoPriority, Nice, NumaPolicy, OomScoreAdjust, RealtimePriority,

@@ -36,6 +36,40 @@ word_enum! {
 }
 
 word_enum! {
+    /// Which users exist beside `nobody`.
+    PrivateUsers, "kind of users" + boolean_word,
+    No = "no", Own = "self" | "yes", Identity = "identity", Full = "full", Managed = "managed",
+}
+
+impl PrivateUsers {
+    /// Whether there is a namespace of users.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self != Self::No
+    }
+}
+
+word_enum! {
+    /// What of the control groups is visible, and whether they can be changed.
+    ProtectControlGroups, "protection" + boolean_word,
+    No = "no", Yes = "yes", Private = "private", Strict = "strict",
+}
+
+impl ProtectControlGroups {
+    /// Whether others' groups cannot be changed.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self != Self::No
+    }
+
+    /// Whether the unit's own group is all that is visible.
+    #[must_use]
+    pub fn is_own(self) -> bool {
+        matches!(self, Self::Private | Self::Strict)
+    }
+}
+
+word_enum! {
     /// Whether mounts travel between namespaces.
     MountPropagation, "propagation",
     Shared = "shared", Slave = "slave", Private = "private",
@@ -57,7 +91,7 @@ pub struct Sandbox {
     /// Only the loopback interface.
     pub private_network: bool,
     /// Own users.
-    pub private_users: bool,
+    pub private_users: PrivateUsers,
     /// Own mounts; `None` follows the other settings.
     pub private_mounts: Option<bool>,
     /// Own System V and POSIX queues.
@@ -72,8 +106,8 @@ pub struct Sandbox {
     pub protect_kernel_logs: bool,
     /// The clock cannot be set.
     pub protect_clock: bool,
-    /// Control groups read-only.
-    pub protect_control_groups: bool,
+    /// Control groups read-only, or the unit's own alone.
+    pub protect_control_groups: ProtectControlGroups,
     /// The host name cannot be set.
     pub protect_hostname: bool,
     /// What of the homes is visible.

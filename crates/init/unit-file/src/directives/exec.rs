@@ -6,6 +6,32 @@ use crate::value::rlimit::{Resource, ResourceLimit};
 use crate::value::{AssignError, Setting, ValueContext, ValueError};
 use Status::{Applied, Renamed};
 
+/// Architectures whose system calls can be named; the first is the machine's own.
+const ARCHITECTURES: [&str; 22] = [
+    "native",
+    "x86",
+    "x86-64",
+    "x32",
+    "arm",
+    "arm64",
+    "loongarch64",
+    "m68k",
+    "mips",
+    "mips-le",
+    "mips64",
+    "mips64-le",
+    "mips64-n32",
+    "mips64-le-n32",
+    "parisc",
+    "parisc64",
+    "ppc",
+    "ppc64",
+    "ppc64-le",
+    "riscv64",
+    "s390",
+    "s390x",
+];
+
 /// A value without which a process must not start: as the wrong user or in the wrong root it could
 /// do what it should not.
 fn needed<T: Setting>(
@@ -234,10 +260,23 @@ pub(super) const SANDBOX: &[Directive] = &[
     field!("ProtectProc", exec.sandbox.protect_proc, Applied),
     field!("ProcSubset", exec.sandbox.proc_subset, Applied),
     field!("SystemCallFilter", exec.sandbox.syscall_filter, Applied),
-    field!(
+    custom!(
         "SystemCallArchitectures",
-        exec.sandbox.syscall_architectures,
-        Applied
+        "architectures",
+        "exec.sandbox.syscall_architectures",
+        Applied,
+        |unit, text, context| {
+            let list = &mut unit.exec.sandbox.syscall_architectures;
+            let before = list.iter().count();
+            list.assign(text, context)?;
+            // One that means nothing stays: without it, an otherwise empty list would allow all.
+            for name in list.iter().skip(before) {
+                if !ARCHITECTURES.contains(&name) {
+                    context.warn(ValueError::invalid(name, "the name of an architecture"));
+                }
+            }
+            Ok(())
+        }
     ),
     field!(
         "SystemCallErrorNumber",
@@ -326,18 +365,7 @@ pub(super) const SANDBOX: &[Directive] = &[
     ),
     field!("PrivateDevices", exec.sandbox.private_devices, Applied),
     field!("PrivateNetwork", exec.sandbox.private_network, Applied),
-    custom!(
-        "PrivateUsers",
-        "boolean, or newer words for yes",
-        "exec.sandbox.private_users",
-        Applied,
-        |unit, text, context| widened(
-            &mut unit.exec.sandbox.private_users,
-            &["self", "identity", "full", "managed"],
-            text,
-            context
-        )
-    ),
+    field!("PrivateUsers", exec.sandbox.private_users, Applied),
     field!("PrivateMounts", exec.sandbox.private_mounts, Applied),
     field!("PrivateIPC", exec.sandbox.private_ipc, Applied),
     field!("PrivatePIDs", exec.sandbox.private_pids, Applied),
@@ -357,17 +385,10 @@ pub(super) const SANDBOX: &[Directive] = &[
         Applied
     ),
     field!("ProtectClock", exec.sandbox.protect_clock, Applied),
-    custom!(
+    field!(
         "ProtectControlGroups",
-        "boolean, or newer words for yes",
-        "exec.sandbox.protect_control_groups",
-        Applied,
-        |unit, text, context| widened(
-            &mut unit.exec.sandbox.protect_control_groups,
-            &["private", "strict"],
-            text,
-            context
-        )
+        exec.sandbox.protect_control_groups,
+        Applied
     ),
     custom!(
         "ProtectHostname",
@@ -436,7 +457,8 @@ pub(super) const SANDBOX: &[Directive] = &[
     ),
 ];
 
-/// A protection that newer versions have in several kinds: each is carried out as `yes`, which is better than none.
+/// A protection that newer versions have in several kinds, which differ in what else the process is given: each is carried
+/// out as `yes`, which is the strictest or as strict.
 fn widened(
     value: &mut bool,
     words: &[&str],

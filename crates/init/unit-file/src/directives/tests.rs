@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::{PrivateUsers, ProtectControlGroups};
 use crate::load::{Loader, SearchPath};
 use crate::name::UnitName;
 use crate::specifier::HostFacts;
@@ -121,7 +122,9 @@ fn newer_kinds_of_a_protection_do_not_take_it_away() {
     let loaded = loader.load(&UnitName::new("a.service").unwrap());
     assert!(loaded.diagnostics.is_empty(), "{:?}", loaded.diagnostics);
     let sandbox = &loaded.config.exec.sandbox;
-    assert!(sandbox.private_tmp && sandbox.private_users && sandbox.protect_control_groups);
+    assert!(sandbox.private_tmp);
+    assert_eq!(sandbox.private_users, PrivateUsers::Identity);
+    assert_eq!(sandbox.protect_control_groups, ProtectControlGroups::Strict);
 }
 
 /// The name that newer versions give the unit behind the protection is said to be missing, the protection is there.
@@ -146,6 +149,18 @@ fn a_protected_host_name_is_protected_whatever_it_is_to_be() {
     ] {
         assert_eq!(load(value), expected, "{value}");
     }
+}
+
+#[test]
+fn architectures_that_there_are_not_are_named_and_allow_nothing() {
+    let mut fs = crate::fs::MemoryFs::new();
+    let text = "[Service]\nExecStart=/bin/a\nSystemCallArchitectures=native x86-46\n";
+    fs.write("/u/a.service", text);
+    let mut loader = Loader::new(fs, SearchPath::new(["/u"]), HostFacts::default());
+    let loaded = loader.load(&UnitName::new("a.service").unwrap());
+    assert_eq!(loaded.diagnostics.count(Problem::BadValue), 1);
+    let listed = &loaded.config.exec.sandbox.syscall_architectures;
+    assert_eq!(listed.iter().collect::<Vec<_>>(), ["native", "x86-46"]);
 }
 
 #[test]

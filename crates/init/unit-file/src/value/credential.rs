@@ -66,21 +66,30 @@ impl Setting for CredentialPlaces {
     }
 }
 
-/// Patterns for names of secrets that the system was given.
+/// Patterns for names of secrets that the system was given, each as `pattern`, or as `pattern:start` where what the pattern
+/// fixes of a name is replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CredentialPatterns(pub StrList);
 
 impl Setting for CredentialPatterns {
-    const KIND: &'static str = "pattern";
+    const KIND: &'static str = "pattern, or pattern:name";
 
     fn assign(&mut self, text: &str, context: &mut ValueContext<'_>) -> Result<(), AssignError> {
         if text.is_empty() {
             self.0.clear();
             return Ok(());
         }
-        let pattern = checked(&context.expand(text)?)?;
-        if !self.0.contains(&pattern) {
-            self.0.push(&pattern);
+        let (pattern, start) = match text.split_once(':') {
+            Some((pattern, start)) => (pattern, Some(start)),
+            None => (text, None),
+        };
+        let mut entry = checked(&context.expand(pattern)?)?;
+        if let Some(start) = start {
+            let start = checked(&context.expand(start)?)?;
+            entry = format!("{entry}:{start}");
+        }
+        if !self.0.contains(&entry) {
+            self.0.push(&entry);
         }
         Ok(())
     }
@@ -137,5 +146,13 @@ mod tests {
     fn patterns_are_kept_once() {
         let patterns: CredentialPatterns = read(&["net.*", "net.*", "x"]);
         assert_eq!(shown(&patterns.0), ["net.*", "x"]);
+    }
+
+    #[test]
+    fn patterns_may_be_followed_by_another_name() {
+        let patterns: CredentialPatterns = read(&["net.*:my.", "net.*", "x:%i"]);
+        assert_eq!(shown(&patterns.0), ["net.*:my.", "net.*", "x:c"]);
+        let bad = ["x:", ":x", "x:y:z", "x:a/b"];
+        assert_eq!(assign(&mut CredentialPatterns::default(), &bad).len(), 4);
     }
 }

@@ -290,7 +290,7 @@ fn exec_properties(unit: &UnitConfig, out: &mut Properties) {
     out.push(("PrivateTmp", yes(sandbox.private_tmp || exec.dynamic_user)));
     out.push(("PrivateDevices", yes(sandbox.private_devices)));
     out.push(("PrivateNetwork", yes(sandbox.private_network)));
-    out.push(("PrivateUsers", yes(sandbox.private_users)));
+    out.push(("PrivateUsers", yes(sandbox.private_users.is_on())));
     out.push((
         "ProtectKernelTunables",
         yes(sandbox.protect_kernel_tunables),
@@ -298,7 +298,10 @@ fn exec_properties(unit: &UnitConfig, out: &mut Properties) {
     out.push(("ProtectKernelModules", yes(sandbox.protect_kernel_modules)));
     out.push(("ProtectKernelLogs", yes(sandbox.protect_kernel_logs)));
     out.push(("ProtectClock", yes(sandbox.protect_clock)));
-    out.push(("ProtectControlGroups", yes(sandbox.protect_control_groups)));
+    out.push((
+        "ProtectControlGroups",
+        yes(sandbox.protect_control_groups.is_on()),
+    ));
     out.push(("ProtectHostname", yes(sandbox.protect_hostname)));
     out.push((
         "MemoryDenyWriteExecute",

@@ -112,7 +112,7 @@ fn identity() -> [Check; 7] {
             User,
             1000,
             How::Switch(
-                |config| config.exec.sandbox.private_users,
+                |config| config.exec.sandbox.private_users.is_on(),
                 "see other users",
             ),
         ),
@@ -220,7 +220,7 @@ fn kernel() -> [Check; 7] {
         switch(
             "ProtectControlGroups=",
             1000,
-            |config| config.exec.sandbox.protect_control_groups,
+            |config| config.exec.sandbox.protect_control_groups.is_on(),
             "change control groups",
         ),
         switch(

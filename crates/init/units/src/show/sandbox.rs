@@ -79,9 +79,12 @@ fn add_protections(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     sheet.flag("ProtectKernelTunables", sandbox.protect_kernel_tunables);
     sheet.flag("ProtectKernelModules", sandbox.protect_kernel_modules);
     sheet.flag("ProtectKernelLogs", sandbox.protect_kernel_logs);
-    sheet.flag("ProtectControlGroups", sandbox.protect_control_groups);
+    sheet.flag(
+        "ProtectControlGroups",
+        sandbox.protect_control_groups.is_on(),
+    );
     sheet.flag("PrivateNetwork", sandbox.private_network);
-    sheet.flag("PrivateUsers", sandbox.private_users);
+    sheet.flag("PrivateUsers", sandbox.private_users.is_on());
     sheet.flag("PrivateMounts", sandbox.private_mounts.unwrap_or(false));
     sheet.flag("PrivateIPC", sandbox.private_ipc);
     sheet.shown("ProtectHome", effective::protect_home(exec));

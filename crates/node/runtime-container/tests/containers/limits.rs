@@ -65,8 +65,8 @@ fn an_instance_is_closed_in() {
         grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status
         touch /x 2>/dev/null && echo root is writable
         ulimit -n; ulimit -H -n
-        dd if=/dev/zero of=/tmp/large bs=4096 count=100 || wc -c </tmp/large
-        echo $(df -k /tmp)
+        dd if=/dev/zero of=/tmp/large bs=4096 count=100 2>/dev/null || wc -c </tmp/large
+        echo $(df -k /tmp | grep /tmp)
         cat /proc/sys/net/core/somaxconn
         mount -t tmpfs x /tmp 2>/dev/null && echo may mount
         unshare -U true 2>/dev/null && echo may unshare
@@ -87,7 +87,7 @@ fn an_instance_is_closed_in() {
     let seen = muster_lab::try_poll_for(crate::rig::TIME, || {
         rig.read("/run/storage/seen")
             .ok()
-            .filter(|text| text.ends_with("end\n"))
+            .filter(|text| text.ends_with("\nend\n"))
     });
     let seen = seen.unwrap_or_else(|| rig.read("/run/storage/seen").unwrap());
     assert_eq!(
@@ -95,7 +95,7 @@ fn an_instance_is_closed_in() {
         "5001\n5001\n\
          CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n\
          CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n\
-         77\n77\n65536\n 64 64 0 100% /tmp\n77\n\
+         77\n77\n65536\ntmpfs 64 64 0 100% /tmp\n77\n\
          sees itself as 1\nlo\n0\nstate\na test 0 hidden\nend\n"
     );
     assert_eq!(rig.line("/run/state"), "changed");
@@ -127,7 +127,7 @@ fn what_is_asked_for_and_granted_is_given() {
     let seen = muster_lab::try_poll_for(crate::rig::TIME, || {
         rig.read("/run/storage/seen")
             .ok()
-            .filter(|text| text.ends_with("end\n"))
+            .filter(|text| text.ends_with("\nend\n"))
     });
     let seen = seen.unwrap_or_else(|| rig.read("/run/storage/seen").unwrap_or_default());
     let (before, written) = seen

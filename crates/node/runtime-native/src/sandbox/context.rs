@@ -150,7 +150,7 @@ fn namespaces(network: &Network, users: bool) -> Namespaces {
         ipc: Namespace::Own,
         uts: true,
         users,
-        pids: false,
+        ..Namespaces::default()
     }
 }
 

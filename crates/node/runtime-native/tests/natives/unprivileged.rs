@@ -252,6 +252,41 @@ fn what_is_granted_where_the_host_has_nothing_is_seen_and_the_host_stays_as_it_i
 }
 
 #[test]
+fn what_an_upper_layer_deletes_is_not_seen_without_root_either() {
+    muster_lab::require!(Root);
+    let rig = Rig::new();
+    let [lower, upper] = ["image", "upper-layer"].map(|name| rig.folder.path().join(name));
+    for folder in ["app/folder", "app/replaced"] {
+        fs::create_dir_all(lower.join(folder)).expect("a folder");
+        fs::create_dir_all(upper.join(folder)).expect("a folder");
+        fs::write(lower.join(folder).join("old"), "").expect("a file");
+        fs::write(upper.join(folder).join("new"), "").expect("a file");
+    }
+    // As a store of a user without root has them.
+    let opaque = upper.join("app/replaced");
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(opaque, "user.overlay.opaque", b"y", flags).expect("a mark");
+    fs::write(lower.join("app/gone"), "").expect("a file");
+    let (gone, kind) = (
+        upper.join("app/gone"),
+        rustix::fs::FileType::CharacterDevice,
+    );
+    let none = rustix::fs::Mode::empty();
+    rustix::fs::mknodat(rustix::fs::CWD, gone, kind, none, 0).expect("a whiteout");
+    rig.write(&Plan {
+        args: vec!["/bin/sh".into(), "-c".into(), "cd /app; echo * */*".into()],
+        layers: vec![lower, upper],
+        ..rig.plan()
+    });
+    let ran = rig.start("start");
+    assert!(ran.status.success(), "{}", ran.stderr);
+    assert_eq!(
+        ran.stdout,
+        "folder replaced folder/new folder/old replaced/new\n"
+    );
+}
+
+#[test]
 fn where_there_are_no_namespaces_a_program_runs_and_all_that_is_missing_is_listed() {
     muster_lab::require!(Root);
     let rig = Rig::new();

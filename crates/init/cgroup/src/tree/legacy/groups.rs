@@ -164,10 +164,18 @@ impl LegacyTrees {
         let mut seen = HashSet::new();
         for _ in 0..MAX_ROUNDS {
             let before = seen.len();
-            for place in tracked.subtree(top).map_err(failed)? {
-                for pid in tracked.members(&place).map_err(failed)? {
+            let mut found = Vec::new();
+            let listed = tracked.each(top, |place, members| {
+                if !members.is_empty() {
+                    found.push((unit_of(&place()), members));
+                }
+                Ok(())
+            });
+            listed.map_err(failed)?;
+            for (unit, members) in found {
+                for pid in members {
                     if seen.insert(pid) {
-                        self.move_in(tree, &unit_of(&place), pid)?;
+                        self.move_in(tree, &unit, pid)?;
                     }
                 }
             }

@@ -47,7 +47,10 @@ pub(super) fn of(
         Some((name, source))
     });
     let imported = stated.import.0.iter();
-    let imported = imported.map(|pattern| (pattern, CredentialSource::Matching));
+    let imported = imported.map(|entry| match entry.split_once(':') {
+        Some((pattern, start)) => (pattern, CredentialSource::Renamed(start.into())),
+        None => (entry, CredentialSource::Matching),
+    });
     let set = stated.set.0.iter().filter_map(|entry| {
         let (name, data) = entry.split_once(':')?;
         Some((name, CredentialSource::Data(data.as_bytes().to_vec())))

@@ -5,7 +5,8 @@ use muster_mounts::{
     Bind, Folders, Place, ProcOthers, Propagation, ProtectHome, ProtectSystem, Temporary, View,
 };
 use muster_unit_file::config::{
-    MountPropagation, ProtectHome as Home, ProtectProc, ProtectSystem as System,
+    MountPropagation, ProtectControlGroups as ControlGroups, ProtectHome as Home, ProtectProc,
+    ProtectSystem as System,
 };
 use muster_unit_file::value::path::NamespacePaths;
 use muster_units::effective;
@@ -67,7 +68,11 @@ pub(super) fn of(of: Of<'_>, facts: &Facts<'_>) -> View {
         protect_kernel_tunables: stated.protect_kernel_tunables,
         protect_kernel_modules: stated.protect_kernel_modules,
         protect_kernel_logs: stated.protect_kernel_logs,
-        protect_control_groups: stated.protect_control_groups,
+        protect_control_groups: matches!(
+            stated.protect_control_groups,
+            ControlGroups::Yes | ControlGroups::Strict
+        ),
+        own_groups: stated.protect_control_groups.is_own(),
         others_processes: match stated.protect_proc {
             ProtectProc::Default => ProcOthers::Default,
             ProtectProc::NoAccess => ProcOthers::NoAccess,

@@ -66,6 +66,7 @@ fn prefixes_decide_about_rights() {
     let full = built("+/bin/x");
     assert!(full.context.identity.is_none() && !full.context.no_new_privileges);
     assert!(full.context.sandbox.is_none() && full.private_tmp.is_none());
+    assert!(full.context.limits.is_empty() && !plain.context.limits.is_empty());
     let own_change = built("!/bin/x");
     assert!(own_change.context.identity.is_none() && own_change.context.no_new_privileges);
     assert!(own_change.context.sandbox.is_some());
@@ -84,22 +85,31 @@ fn an_older_directive_gives_all_but_the_main_command_full_rights() {
     assert!(identity(START).is_some() && identity(pre).is_none());
 }
 
+/// The manager sees other folders than a process with a view of its own.
 #[test]
-fn programs_are_looked_for_in_the_root_that_the_process_will_have() {
+fn programs_are_looked_for_in_what_the_process_will_see() {
     let mut fake = Fake::default();
-    fake.programs.insert("/srv/box/usr/bin/x".into());
     fake.programs.insert("/usr/local/bin/x".into());
-    let mut program = |lines: &str| {
-        let built = built_by(&mut fake, lines, START, |_| {});
-        built.map(|built| built.context.program)
+    let mut built = |lines: &str| {
+        let built = built_by(&mut fake, lines, START, |_| {}).unwrap();
+        let sandbox = built.context.sandbox;
+        let folders = sandbox.map(|sandbox| sandbox.program_folders);
+        (built.context.program.to_string(), folders)
     };
-    let root = "RootDirectory=/srv/box\n";
-    let found = program(&format!("{root}ExecStart=x"));
-    assert_eq!(&*found.unwrap(), "/usr/bin/x");
-    let found = program(&format!("{root}ExecStart=+x"));
-    assert_eq!(&*found.unwrap(), "/usr/local/bin/x");
-    let error = program("RootImage=/srv/box.img\nExecStart=x").unwrap_err();
-    assert_eq!(error.exit_code, 203);
+    for view in ["RootDirectory=/a", "RootImage=/a", "ExtensionImages=/a"] {
+        let (program, folders) = built(&format!("{view}\nExecStart=x"));
+        assert_eq!(program, "x", "{view}");
+        let folders = folders.unwrap();
+        assert_eq!(&*folders[0], "/usr/local/sbin");
+        assert_eq!(folders.len(), 6);
+        // Marked, it sees what the manager sees.
+        let marked = built(&format!("{view}\nExecStart=+x"));
+        assert_eq!(marked, ("/usr/local/bin/x".to_owned(), None), "{view}");
+    }
+    let (_, folders) = built("ExecSearchPath=/o/b:/o/a\nPrivateTmp=yes\nExecStart=x");
+    assert_eq!(folders.unwrap(), ["/o/b".into(), "/o/a".into()]);
+    let whole = built("RootDirectory=/a\nExecStart=/bin/x");
+    assert_eq!(whole, ("/bin/x".to_owned(), Some(Vec::new())));
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub(super) struct Fake {
     pub(super) variables: BTreeMap<String, String>,
     pub(super) data: RefCell<Vec<u8>>,
     pub(super) has_name_services: bool,
+    /// Where nobody may answer.
+    pub(super) distant: Option<&'static str>,
     accounts: Accounts,
 }
 
@@ -50,6 +52,7 @@ impl Default for Fake {
             variables: BTreeMap::new(),
             data: RefCell::default(),
             has_name_services: false,
+            distant: None,
             accounts: Accounts::from_texts(PASSWD, GROUP),
         }
     }
@@ -68,6 +71,10 @@ impl Machine for Fake {
 
     fn is_program(&self, path: &str) -> bool {
         self.programs.contains(path)
+    }
+
+    fn may_wait_at(&mut self, path: &str) -> bool {
+        self.distant.is_some_and(|place| path.starts_with(place))
     }
 
     fn variable(&self, name: &str) -> Option<String> {
@@ -154,7 +161,7 @@ fn facts<'a>() -> Facts<'a> {
         stdio: None,
         ended: None,
         remote: None,
-        trigger: None,
+        trigger: &[],
         joined: Joined::default(),
         pressure: &[],
     }

@@ -1,13 +1,13 @@
 //! What units ask `muster-exec` for.
 
 use muster_engine::protocol::ExecKind;
-use muster_exec::{CredentialSource, ExecContext, Keyring, Namespace, Sandbox};
+use muster_exec::{CredentialSource, ExecContext, Keyring, KnownUsers, Namespace, Sandbox};
 use muster_mounts::{Part, ProtectHome, ProtectSystem, Root, View};
 use muster_seccomp::{Kinds, Refusal};
 use muster_unit_file::config::CommandPhase;
 use proptest::prelude::*;
 
-use super::rig::{DYNAMIC, Fake, START, built_by, context, variable};
+use super::rig::{DYNAMIC, Fake, START, built_by, context, failure, variable};
 use crate::context::{Built, Joined};
 
 const STOP: (CommandPhase, ExecKind) = (CommandPhase::Stop, ExecKind::Stop);
@@ -244,6 +244,76 @@ fn calls_families_and_namespaces_arrive_in_the_kernels_numbers() {
 }
 
 #[test]
+fn newer_kinds_of_a_protection_are_what_they_say() {
+    let users = |word: &str| sandbox(&format!("PrivateUsers={word}")).namespaces;
+    for (word, known) in [
+        ("yes", KnownUsers::Own),
+        ("self", KnownUsers::Own),
+        ("identity", KnownUsers::First),
+        ("full", KnownUsers::All),
+    ] {
+        let namespaces = users(word);
+        assert!(
+            namespaces.users && namespaces.known_users == known,
+            "{word}"
+        );
+    }
+    let refused = failure("PrivateUsers=managed");
+    assert_eq!(refused.exit_code, 217);
+    let less = built("PrivateUsers=managed\nSandboxBestEffort=yes");
+    assert!(
+        less.dropped[0].starts_with("PrivateUsers: "),
+        "{:?}",
+        less.dropped
+    );
+    for (word, groups, read_only) in [
+        ("yes", false, true),
+        ("private", true, false),
+        ("strict", true, true),
+    ] {
+        let sandbox = sandbox(&format!("ProtectControlGroups={word}"));
+        assert_eq!(sandbox.namespaces.groups, groups, "{word}");
+        assert_eq!(sandbox.view.own_groups, groups, "{word}");
+        assert_eq!(sandbox.view.protect_control_groups, read_only, "{word}");
+    }
+}
+
+#[test]
+fn whoever_sees_no_other_groups_finds_its_own_where_the_first_one_would_be() {
+    let told = |lines: &str| {
+        let pressure = [
+            (
+                "MEMORY_PRESSURE_WATCH",
+                "/sys/fs/cgroup/a/memory.pressure".to_owned(),
+            ),
+            ("MEMORY_PRESSURE_WRITE", "x".to_owned()),
+        ];
+        let built = built_by(&mut Fake::default(), lines, START, |facts| {
+            facts.pressure = &pressure;
+        });
+        let context = built.unwrap().context;
+        let writable = context.sandbox.as_ref().map(|sandbox| {
+            let places = sandbox.view.read_write.iter();
+            places
+                .map(|place| place.path.to_string())
+                .collect::<Vec<_>>()
+        });
+        let watched = variable(&context, "MEMORY_PRESSURE_WATCH").map(str::to_owned);
+        (watched.unwrap(), writable)
+    };
+    let own = "/sys/fs/cgroup/memory.pressure".to_owned();
+    let others = "/sys/fs/cgroup/a/memory.pressure".to_owned();
+    let strict = "ProtectControlGroups=strict\nExecStart=";
+    assert_eq!(
+        told(&format!("{strict}/bin/x")),
+        (own.clone(), Some(vec![own]))
+    );
+    assert_eq!(told(&format!("{strict}+/bin/x")), (others.clone(), None));
+    let shared = told("ProtectControlGroups=yes\nExecStart=/bin/x");
+    assert_eq!(shared, (others.clone(), Some(vec![others])));
+}
+
+#[test]
 fn a_root_of_its_own_has_the_kernels_file_systems_and_the_units_folders() {
     let view = view("RootDirectory=/srv/box\nStateDirectory=a\nDynamicUser=yes\nLogsDirectory=l");
     assert_eq!(view.root, Some(Root::Folder("/srv/box".into())));
@@ -370,10 +440,38 @@ fn secrets_are_read_at_the_beginning_and_seen_until_the_end() {
     assert_eq!(sandbox.view.credentials.as_deref(), folder);
     let all = sandbox.view.all_credentials.as_deref();
     assert_eq!(all, Some("/run/credentials"));
+    let renamed = self::sandbox("ImportCredential=d.*:e.").credentials;
+    assert_eq!(&*renamed[0].name, "d.*");
+    assert_eq!(renamed[0].source, CredentialSource::Renamed("e.".into()));
     let stop = built_by(&mut fake, lines, STOP, |_| {}).unwrap().context;
     let sandbox = stop.sandbox.as_ref().unwrap();
     assert!(sandbox.credentials.is_empty());
     assert_eq!(sandbox.credentials_folder.as_deref(), folder);
+}
+
+/// The first command of a run puts them there, also one that keeps the manager's rights.
+#[test]
+fn secrets_are_the_users_whichever_command_comes_first() {
+    let pre = (CommandPhase::StartPre, ExecKind::StartPre);
+    let sandbox = |lines: &str| {
+        let lines = format!("SetCredential=a:b\nExecStart=/bin/x\n{lines}");
+        let built = built_by(&mut Fake::default(), &lines, pre, |_| {});
+        *built.unwrap().context.sandbox.unwrap()
+    };
+    for lines in [
+        "User=web\nExecStartPre=/bin/y",
+        "User=web\nExecStartPre=+/bin/y",
+        "User=web\nExecStartPre=!/bin/y",
+        "User=web\nExecStartPre=/bin/y\nPermissionsStartOnly=yes",
+    ] {
+        assert_eq!(sandbox(lines).credentials_owner, Some((33, 34)), "{lines}");
+    }
+    let lent = sandbox("DynamicUser=yes\nExecStartPre=+/bin/y");
+    assert_eq!(lent.credentials_owner, Some((DYNAMIC, DYNAMIC)));
+    assert_eq!(sandbox("ExecStartPre=+/bin/y").credentials_owner, None);
+    // Whom only name services know is asked for, though the command itself is not to run as that user.
+    let names = sandbox("User=far\nExecStartPre=+/bin/y").names.unwrap();
+    assert!(names.only_for_folders && names.user.as_deref() == Some("far"));
 }
 
 #[test]
@@ -396,6 +494,19 @@ fn keyrings_and_logins_are_those_of_the_unit() {
     let login = login.unwrap();
     assert_eq!((&*login.service, &*login.user), ("web", "web"));
     assert_eq!(login.terminal.as_deref(), Some("/dev/tty7"));
+}
+
+#[test]
+fn a_command_that_keeps_its_user_logs_nobody_in() {
+    for mark in ["+", "!"] {
+        let lines = format!("PAMName=web\nUser=web\nPrivateTmp=yes\nExecStart={mark}/bin/x");
+        let built = built_by(&mut Fake::default(), &lines, START, |_| {});
+        let sandbox = built.unwrap().context.sandbox;
+        assert!(
+            sandbox.is_none_or(|sandbox| sandbox.login.is_none()),
+            "{mark}"
+        );
+    }
 }
 
 /// Lines that units have, in any number and order.

@@ -56,6 +56,33 @@ fn a_priority_is_one_that_its_policy_has() {
 }
 
 #[test]
+fn what_may_never_answer_is_left_to_the_helper() {
+    let of = |lines: &str| {
+        let mut fake = Fake::default();
+        fake.distant = Some("/far/");
+        let context = built_by(&mut fake, lines, START, |_| {}).unwrap().context;
+        (context.sandbox.is_some(), context.waits_for_files)
+    };
+    assert_eq!(
+        of("ExecStart=/bin/x\nWorkingDirectory=/near"),
+        (false, false)
+    );
+    assert_eq!(
+        of("ExecStart=/bin/x\nWorkingDirectory=/far/x"),
+        (true, false)
+    );
+    assert_eq!(of("ExecStart=/far/x"), (true, false));
+    assert_eq!(
+        of("ExecStart=/bin/x\nStandardOutput=append:/far/x"),
+        (true, true)
+    );
+    assert_eq!(
+        of("ExecStart=/bin/x\nStandardInput=file:/near/x"),
+        (false, false)
+    );
+}
+
+#[test]
 fn a_terminal_that_was_lent_is_given_back() {
     let owner = |lines: &str| {
         let config = unit(&format!("ExecStart=/bin/x\nTTYPath=/dev/tty9\n{lines}"));

@@ -132,13 +132,14 @@ fn an_environment_file_that_is_needed_must_be_there() {
 #[test]
 fn what_is_known_of_the_run_is_told() {
     let lines = "ExecStart=/bin/x\nPIDFile=/run/x.pid";
+    let trigger = [("TRIGGER_UNIT", "x.timer".to_owned())];
     let context = built_by(&mut Fake::default(), lines, START, |facts| {
         facts.notify_socket = Some("/run/notify");
         facts.watchdog = Some(5_000_000);
         facts.main_pid = Some(42);
         facts.log_identity = Some((9, 77));
         facts.remote = Some(("::1", Some(80)));
-        facts.trigger = Some("x.timer");
+        facts.trigger = &trigger;
     });
     let context = context.unwrap().context;
     for (name, value) in [

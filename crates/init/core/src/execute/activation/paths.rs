@@ -65,7 +65,7 @@ impl Core {
     pub(super) fn watch_paths(&mut self, unit: UnitId, on: bool) {
         if on {
             match self.arm_paths(unit) {
-                Ok(Some(index)) => self.tell(unit, Input::PathTriggered { index }),
+                Ok(Some(index)) => self.path_triggered(unit, index),
                 Ok(None) => self.tell(unit, Input::PathsQuiet),
                 Err(error) => self.say(Severity::Error, Some(unit), &chain(&error)),
             }
@@ -85,6 +85,7 @@ impl Core {
             watches.remove(*watch);
             table.meaning.remove(watch);
             table.units.remove(&unit);
+            self.activation.reasons.forget(unit);
         }
     }
 
@@ -248,9 +249,14 @@ impl Core {
         }
     }
 
+    fn path_triggered(&mut self, unit: UnitId, index: u16) {
+        self.activation.reasons.note_line(unit, index);
+        self.tell(unit, Input::PathTriggered { index });
+    }
+
     fn path_changed(&mut self, watch: WatchId, index: u16) {
         match self.activation.paths.meaning.get(&watch) {
-            Some(Meaning::Paths(unit)) => self.tell(*unit, Input::PathTriggered { index }),
+            Some(Meaning::Paths(unit)) => self.path_triggered(*unit, index),
             Some(Meaning::PidFile(unit)) => self.look_for_main(*unit),
             Some(Meaning::Zone) => self.zone_changed(),
             None => {}

@@ -11,14 +11,16 @@ use muster_engine::event::LoadState;
 use muster_engine::ids::{InvocationId, UnitId};
 use muster_engine::protocol::{ExecKind, Input, Severity, SocketError};
 use muster_engine::types::{Machine, SocketState};
+use muster_exec::Network;
 use muster_exec::accounts::AccountError;
 use muster_unit_file::config::{SocketConfig, UnitKind};
 use muster_unit_file::name::UnitName;
 use muster_unit_file::value::network::{Listen, ListenAddress};
 
+use super::super::namespaces::Kind;
 use super::chain;
 use crate::core::Core;
-use crate::platform::{NotOpened, Token};
+use crate::platform::{NotOpened, SocketPlace, Token};
 use crate::recover::Kept;
 
 /// What `muster-init` keeps listening sockets under: `sock:UNIT:N`.
@@ -77,6 +79,11 @@ fn key(unit: &UnitName, index: usize) -> String {
     format!("{PREFIX}{unit}:{index}")
 }
 
+/// Whether a socket is one of a network's: those with a path are whoever's the file system is.
+fn is_in_a_network(listen: &Listen) -> bool {
+    !matches!(listen.address, ListenAddress::Path(_))
+}
+
 impl Core {
     fn socket_config(&mut self, unit: UnitId) -> Option<(UnitName, SocketConfig)> {
         let name = self.name_of(unit)?;
@@ -105,15 +112,41 @@ impl Core {
         if let Some(open) = self.activation.sockets.open.remove(&unit) {
             kept.get_or_insert_default().extend(open.sockets);
         }
-        let kept = kept.unwrap_or_default();
+        let mut kept = kept.unwrap_or_default();
         for fd in &kept {
             self.platform.unwatch(fd.as_fd());
         }
         let before = kept.len();
         let group = self.group_of_sockets(unit, &name, &config)?;
-        let opened = self
-            .platform
-            .open_sockets(group.as_deref(), &config, owner, kept);
+        let settings = self.units.config(&name);
+        let is_bound = config.listen.iter().any(is_in_a_network);
+        let is_kept = self.namespaces.pair(unit, Kind::Network).is_some();
+        if is_bound {
+            self.prepare_namespaces(unit, &settings)
+                .map_err(|error| NotOpened {
+                    index: 0,
+                    errno: error.errno,
+                    message: format!("Its sockets must not be opened: {}", error.step),
+                })
+                .map_err(|error| self.not_opened(unit, &error))?;
+        }
+        let network = match &settings.exec.sandbox.network_namespace_path {
+            Some(path) => Some(Network::Of(&path.0)),
+            None => {
+                let pair = self.namespaces.pair(unit, Kind::Network);
+                pair.map(Network::Kept)
+            }
+        };
+        let network = network.filter(|_| is_bound);
+        if !is_kept && matches!(network, Some(Network::Kept(_))) {
+            // They are in the network of a run that nobody remembers.
+            kept.clear();
+        }
+        let place = SocketPlace {
+            cgroup: group.as_deref(),
+            network,
+        };
+        let opened = self.platform.open_sockets(place, &config, owner, kept);
         let opened = opened.map_err(|error| self.not_opened(unit, &error))?;
         for warning in &opened.warnings {
             self.say(Severity::Warning, Some(unit), warning);

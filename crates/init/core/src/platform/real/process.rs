@@ -107,6 +107,13 @@ impl RealPlatform {
         true
     }
 
+    /// A process was reaped: trees without cgroups know sessions by numbers, and this one may be anybody's now.
+    pub(super) fn tree_forgets(&self, pid: u32) {
+        if let Some(pid) = pid_of(pid) {
+            self.tree.reaped(pid);
+        }
+    }
+
     pub(super) fn send_signal(&mut self, pid: u32, signal: u8) -> io::Result<()> {
         let pidfd = self.pidfds.get(&pid).ok_or(io::ErrorKind::NotFound)?;
         let signal = cgroups::signal(signal)?;

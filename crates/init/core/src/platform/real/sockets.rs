@@ -1,16 +1,17 @@
-//! Sockets that a unit's filters are to hold for.
+//! Sockets that are made where a unit's processes are.
 //!
-//! The kernel judges what goes through a socket, and what it is bound to, by the group of whoever made it, as long as it lives. So
-//! those of units with filters are opened by a copy of this process that is in the unit's group. It hands the descriptors over
-//! and ends.
+//! The kernel judges what goes through a socket, and what it is bound to, by the group of whoever made it, as long as it lives; and
+//! a socket is in the network that its maker was in. So those of units with filters, or with a network of their own, are opened by
+//! a copy of this process that has gone there. It hands the descriptors over and ends.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use muster_activation::sockets::Owner;
+use muster_cgroup::CgroupPath;
+use muster_exec::{Network, enter_network, in_a_copy};
 use muster_unit_file::config::SocketConfig;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -23,10 +24,10 @@ use rustix::process::{
 };
 
 use super::{RealPlatform, cgroups};
-use crate::platform::{NotOpened, Opened, open_here};
+use crate::platform::{NotOpened, Opened, SocketPlace, open_here};
 
-/// How long opening may take before it is given up.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long opening may take before it is given up: less than the manager itself is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// More than any message about a socket.
 const MAX_TEXT: usize = 8 << 10;
 const SOCKET: u8 = b's';
@@ -35,62 +36,64 @@ const FAILURE: u8 = b'f';
 const DONE: u8 = b'd';
 
 impl RealPlatform {
-    pub(super) fn open_in_group(
+    pub(super) fn open_elsewhere(
         &self,
-        group: &str,
+        place: SocketPlace<'_>,
         config: &SocketConfig,
         owner: Owner,
         kept: Vec<OwnedFd>,
     ) -> Result<Opened, NotOpened> {
-        let failed = |what: &str, error: io::Error| NotOpened {
-            index: 0,
-            errno: error.raw_os_error().unwrap_or(libc::EIO),
-            message: format!("Cannot {what} its sockets in its group: {error}"),
-        };
-        let path = cgroups::path(group).map_err(|error| failed("open", error))?;
+        let path = place.cgroup.map(cgroups::path).transpose();
+        let path = path.map_err(|error| refused("open its sockets in its group", &error))?;
         let (ours, theirs) = socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
             SocketFlags::CLOEXEC,
             None,
         )
-        .map_err(|error| failed("be told of", error.into()))?;
-        let Some(child) = fork().map_err(|error| failed("make a process for", error))? else {
-            drop(ours);
-            let work = || {
-                let moved = self.tree.attach(&path, getpid());
-                let opened = match moved {
-                    Ok(()) => open_here(config, owner, kept),
-                    Err(error) => Err(failed("open", io::Error::other(error))),
-                };
-                tell(theirs.as_fd(), &opened)
-            };
-            // Nobody above must go on with a copy of the manager.
-            let done = catch_unwind(AssertUnwindSafe(work));
-            leave(matches!(done, Ok(Ok(()))));
-        };
+        .map_err(|error| refused("be told of its sockets", &error.into()))?;
+        let copy = in_a_copy(|| {
+            let opened = self
+                .move_to(path.as_ref(), place.network)
+                .and_then(|()| open_here(config, owner, kept));
+            tell(theirs.as_fd(), &opened).is_ok()
+        });
+        let copy = copy.map_err(|error| refused("make a process for its sockets", &error))?;
         drop(theirs);
         let heard = hear(ours.as_fd(), PATIENCE);
-        end(child);
-        heard.unwrap_or_else(|error| Err(failed("open", error)))
+        end(copy);
+        heard.unwrap_or_else(|error| Err(refused("open its sockets", &error)))
+    }
+
+    /// Moves this process to where sockets are to be. The network comes last: what it is kept in may be known here only.
+    fn move_to(
+        &self,
+        group: Option<&CgroupPath>,
+        network: Option<Network<'_>>,
+    ) -> Result<(), NotOpened> {
+        if let Some(path) = group {
+            let moved = self.tree.attach(path, getpid());
+            moved.map_err(|error| {
+                let error = io::Error::other(error);
+                refused("open its sockets in its group", &error)
+            })?;
+        }
+        let Some(network) = network else {
+            return Ok(());
+        };
+        enter_network(network).map_err(|error| {
+            let what = format!("open its sockets in its network ({error})");
+            refused(&what, &error.source)
+        })
     }
 }
 
-/// Makes a copy of this process; `None` in the copy.
-#[expect(unsafe_code, reason = "no safe function copies a process")]
-fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: this program has one thread, so nobody holds a lock or is in the middle of something in the copy.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        pid => Ok(Pid::from_raw(pid)),
+fn refused(what: &str, error: &io::Error) -> NotOpened {
+    NotOpened {
+        index: 0,
+        errno: error.raw_os_error().unwrap_or(libc::EIO),
+        message: format!("Cannot {what}: {error}"),
     }
-}
-
-/// Ends the copy without any of what the manager does at its end.
-#[expect(unsafe_code, reason = "no safe function ends a process at once")]
-fn leave(is_done: bool) -> ! {
-    // SAFETY: nothing of this process is used any more.
-    unsafe { libc::_exit(i32::from(!is_done)) }
 }
 
 /// Ends the copy, which has nothing more to say, and takes its status.

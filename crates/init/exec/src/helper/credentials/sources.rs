@@ -17,7 +17,7 @@ use crate::step::Step;
 
 /// All secrets of a unit together, as with systemd.
 const MAX_TOTAL: usize = 1 << 20;
-/// Files of a folder that are secrets.
+/// Secrets of a unit, and entries of a folder that are to become some.
 const MAX_FILES: usize = 1024;
 /// How deep folders may be nested.
 const MAX_DEPTH: usize = 16;
@@ -126,13 +126,21 @@ fn load(
             // The system may or may not have been given it; a unit has to cope, as with systemd.
             Ok(())
         }
-        CredentialSource::Matching => {
-            for folder in system_folders(sandbox).chain(STORES) {
-                import(Path::new(folder), name, &sandbox.unit, gathered)?;
-            }
-            Ok(())
-        }
+        CredentialSource::Matching => import_all(name, None, sandbox, gathered),
+        CredentialSource::Renamed(start) => import_all(name, Some(start), sandbox, gathered),
     }
+}
+
+fn import_all(
+    pattern: &str,
+    start: Option<&str>,
+    sandbox: &Sandbox,
+    gathered: &mut Gathered,
+) -> Result<(), SetupError> {
+    for folder in system_folders(sandbox).chain(STORES) {
+        import(Path::new(folder), (pattern, start), &sandbox.unit, gathered)?;
+    }
+    Ok(())
 }
 
 fn system_folders(sandbox: &Sandbox) -> impl Iterator<Item = &str> {
@@ -147,34 +155,53 @@ fn is_missing(error: &SetupError) -> bool {
 
 fn import(
     folder: &Path,
-    pattern: &str,
+    (pattern, start): (&str, Option<&str>),
     unit: &str,
     gathered: &mut Gathered,
 ) -> Result<(), SetupError> {
-    let Ok(pattern) = CString::new(pattern) else {
+    let Ok(wanted) = CString::new(pattern) else {
         return Ok(());
     };
-    let names = match list(folder) {
+    let fits = |name: &str| CString::new(name).is_ok_and(|name| calls::matches(&wanted, &name));
+    let names = match list(folder, fits) {
         Err(error) if is_missing(&error) => return Ok(()),
         listed => listed?,
     };
     for (name, path) in names {
-        let fits = CString::new(name.as_str()).is_ok_and(|name| calls::matches(&pattern, &name));
-        if fits && path.is_file() {
+        if path.is_file() {
+            let name = start.map_or_else(|| name.clone(), |start| renamed(&name, pattern, start));
             read_path(&path, &name, unit, gathered)?;
         }
     }
     Ok(())
 }
 
-/// The entries of a folder, in order of their names.
-fn list(folder: &Path) -> Result<Vec<(String, PathBuf)>, SetupError> {
+/// Another name: what the pattern fixes of the old one is replaced, and what it leaves open is kept.
+fn renamed(name: &str, pattern: &str, start: &str) -> String {
+    let fixed = pattern.find(['*', '?', '[', '\\']);
+    let open = name.get(fixed.unwrap_or(pattern.len())..);
+    format!("{start}{}", open.unwrap_or(""))
+}
+
+/// Those entries of a folder that fit, in order of their names.
+fn list(folder: &Path, fits: impl Fn(&str) -> bool) -> Result<Vec<(String, PathBuf)>, SetupError> {
     let cannot = || format!("cannot list {} for credentials", folder.display());
     let entries = std::fs::read_dir(folder).during(Step::Credentials, cannot)?;
     let mut names = Vec::new();
-    for entry in entries.take(MAX_FILES) {
+    for entry in entries {
         let entry = entry.during(Step::Credentials, cannot)?;
         let name = entry.file_name().to_string_lossy().into_owned();
+        if !fits(&name) {
+            continue;
+        }
+        // Without those that come later in no particular order, nobody would know what is missing.
+        if names.len() == MAX_FILES {
+            let detail = format!(
+                "{} holds more than the {MAX_FILES} credentials that a unit may have",
+                folder.display()
+            );
+            return Err(SetupError::new(Step::Credentials, Errno::TOOBIG, detail));
+        }
         names.push((name, entry.path()));
     }
     names.sort();
@@ -213,7 +240,7 @@ fn read_folder(
         let detail = format!("folders below {} are nested too deep", folder.display());
         return Err(SetupError::new(Step::Credentials, Errno::LOOP, detail));
     }
-    for (file, path) in list(folder)? {
+    for (file, path) in list(folder, |_| true)? {
         let name = format!("{prefix}_{file}");
         let cannot = || format!("cannot read the credential {name} from {}", path.display());
         let kind = path.symlink_metadata().during(Step::Credentials, cannot)?;

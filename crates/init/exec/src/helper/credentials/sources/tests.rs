@@ -98,6 +98,57 @@ fn what_the_system_has_is_found_by_name_and_pattern() {
 }
 
 #[test]
+fn what_the_system_has_gets_another_name_where_one_is_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["muster.old.a", "muster.old.b", "muster.single"] {
+        std::fs::write(folder.path().join(name), name).expect("it is ours");
+    }
+    let renamed = |start: &str| CredentialSource::Renamed(start.into());
+    let secrets = gather(&Sandbox {
+        credential_stores: vec![folder.path().to_str().expect("a plain path").into()],
+        ..sandbox(vec![
+            credential("muster.old.*", renamed("new.")),
+            credential("muster.single", renamed("one")),
+            // That name is taken: the first one has it.
+            credential("muster.old.b", renamed("new.a")),
+        ])
+    });
+    let secrets = secrets.expect("all is there").into_iter();
+    let secrets = secrets.map(|secret| (secret.name, String::from_utf8_lossy(&secret.data).into()));
+    let expected = [
+        pair("new.a", "muster.old.a"),
+        pair("new.b", "muster.old.b"),
+        pair("one", "muster.single"),
+    ];
+    assert_eq!(secrets.collect::<Vec<(String, String)>>(), expected);
+}
+
+/// What does not fit counts for nothing, and what fits is never cut off in silence.
+#[test]
+fn a_folder_of_more_than_a_unit_may_have_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for number in 0..=MAX_FILES {
+        std::fs::write(folder.path().join(format!("many.{number}")), "").expect("it is ours");
+    }
+    std::fs::write(folder.path().join("muster.few"), "").expect("it is ours");
+    let gathered = |credentials| {
+        gather(&Sandbox {
+            credential_stores: vec![folder.path().to_str().expect("a plain path").into()],
+            ..sandbox(credentials)
+        })
+    };
+    let few = gathered(vec![credential("muster.f*", CredentialSource::Matching)]);
+    assert_eq!(few.map(|secrets| secrets.len()).ok(), Some(1));
+    for all in [
+        credential("many.*", CredentialSource::Matching),
+        credential("x", path(folder.path())),
+    ] {
+        let error = gathered(vec![all]).err().expect("they are too many");
+        assert_eq!(error.source.raw_os_error(), Some(libc::E2BIG));
+    }
+}
+
+#[test]
 fn a_service_is_asked_and_told_for_whom() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("socket");
