@@ -84,7 +84,8 @@ impl Workshop {
             .build_up(target, &image, runtime, run, &mut reached)
             .await;
         if let Err(fault) = result {
-            self.tear_down(target, Some(runtime), reached, Duration::ZERO)
+            let item = Some(&image.item_config);
+            self.tear_down(target, item, Some(runtime), (reached, Duration::ZERO))
                 .await
                 .unwrap_or_else(|left| {
                     tracing::warn!(instance = %target.ident(), error = %left, "a failed start left something behind");
@@ -222,7 +223,10 @@ impl Workshop {
     pub(crate) async fn stop(&self, target: &Target, grace: Duration) -> Result<(), AosError> {
         // One that this node had once ends what it started. Without even that there is nothing that could run.
         let runtime = self.runtimes.get(&target.info.runtime_id);
-        self.tear_down(target, runtime, Reached::Runtime, grace)
+        let image = self.parts.images.installed(target.info.manifest_digest);
+        let image = image.await;
+        let item = image.as_ref().map(|image| &image.item_config);
+        self.tear_down(target, item, runtime, (Reached::Runtime, grace))
             .await
     }
 
@@ -230,9 +234,9 @@ impl Workshop {
     async fn tear_down(
         &self,
         target: &Target,
+        item: Option<&ItemConfig>,
         runtime: Option<&Arc<dyn Runtime>>,
-        reached: Reached,
-        grace: Duration,
+        (reached, grace): (Reached, Duration),
     ) -> Result<(), AosError> {
         let ident: &InstanceIdent = target.ident();
         let mut first = Ok(());
@@ -259,7 +263,7 @@ impl Workshop {
             note(detached.map_err(|it| it.while_doing("cannot remove its network")));
         }
         if reached >= Reached::Permissions {
-            let unregistered = self.parts.permissions.unregister(ident).await;
+            let unregistered = self.parts.permissions.unregister(ident, item).await;
             note(unregistered.map_err(|it| it.while_doing("cannot take its permissions away")));
         }
         let released = self.parts.resources.release(ident).await;
@@ -276,3 +280,6 @@ fn policy(item: &ItemConfig) -> RunPolicy {
         start_interval: run.start_interval,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -98,10 +98,11 @@ pub trait Permissions: Send + Sync + fmt::Debug + 'static {
         item: &'a ItemConfig,
     ) -> BoxFuture<'a, Result<Option<Secret>, SeamError>>;
 
-    /// Takes all permissions away.
+    /// Takes all permissions away. `item` is what it was started from; `None` where that cannot be read any more.
     fn unregister<'a>(
         &'a self,
         instance: &'a InstanceIdent,
+        item: Option<&'a ItemConfig>,
     ) -> BoxFuture<'a, Result<(), SeamError>>;
 }
 
@@ -153,7 +154,11 @@ impl Permissions for Absent {
         Box::pin(async { Ok(None) })
     }
 
-    fn unregister<'a>(&'a self, _: &'a InstanceIdent) -> BoxFuture<'a, Result<(), SeamError>> {
+    fn unregister<'a>(
+        &'a self,
+        _: &'a InstanceIdent,
+        _: Option<&'a ItemConfig>,
+    ) -> BoxFuture<'a, Result<(), SeamError>> {
         Box::pin(async { Ok(()) })
     }
 }

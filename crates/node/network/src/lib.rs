@@ -86,3 +86,5 @@ pub use self::node_network::{InvalidNetwork, NoUplink, NodeNetwork};
 pub use self::plan::NetworkConflict;
 pub use self::records::SCHEMA;
 pub use self::settings::{InvalidSetting, LinkName, NetworkSettings, PLUGIN_FOLDERS, SameSubnet};
+/// The moments at which tests kill it while it has plugins run.
+pub use muster_cni::FAULT_POINTS as PLUGIN_FAULT_POINTS;

@@ -3,7 +3,7 @@
 //!
 //! In a machine of namespaces run core, the Service Manager as a unit, and this program as the controller. Images are on the node
 //! before the clock starts. All of it without TLS; in a second machine the Service Manager has certificates from an identity
-//! manager, as in a Unit, and what that adds is seen. Fails above the limits.
+//! manager, as in a Unit, and what that adds is seen. Fails above the limits, and where root has not all that is measured with.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,6 +20,7 @@ use muster_item::{LayerFormat, Platform};
 use muster_lab::machine::{Binaries, Build};
 use muster_lab::muster;
 use muster_lab::pki::{CertSpec, Pki};
+use muster_lab::preflight;
 use muster_lab::program::Stream;
 use muster_lab::python::{PYTHON, contracts};
 use muster_rpc::server::{ServerBuilder, ServerConfig};
@@ -45,15 +46,19 @@ const IDLE_KIB: u64 = 6 * 1024;
 const PER_INSTANCE_KIB: u64 = 20;
 const SINGLE_MS: u64 = 150;
 const NETWORKED_MS: u64 = 300;
-/// What an instance with a network needs of the machine.
-const FOR_NETWORKS: [&str; 2] = ["/usr/lib/cni/bridge", "/usr/sbin/nft"];
+/// Everything of the machine that is measured with.
+const FILES: [&str; 3] = [
+    "/bin/busybox",
+    "/usr/lib/cni/bridge",
+    "/usr/lib/python3/dist-packages/grpc_tools",
+];
+const TOOLS: [&str; 2] = ["runc", "nft"];
 const NETWORK: (&str, &str) = ("net", "172.30.1.0/24");
 
 const INSIDE: &str = "/usr/local/lib/node-bench";
 /// The identity manager of the tests, and the contracts that it is made from.
 const IAM: &str = "/usr/local/lib/iam.py";
 const PROTOS: [&str; 2] = ["common/v2/common.proto", "iamanager/v6/iamanager.proto"];
-const GRPC: &str = "/usr/lib/python3/dist-packages/grpc_tools";
 const PROGRAMS: &[(&str, &str)] = &[
     ("muster-init", "muster-init"),
     ("muster-core", "muster-core"),
@@ -132,19 +137,24 @@ fn main() -> Outcome<()> {
             .build()?;
         return runtime.block_on(measure(digest, link));
     }
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root || !Path::new("/bin/busybox").exists() {
-        println!("skipped: node: needs root, runc and /bin/busybox");
+    if !rustix::process::geteuid().is_root() {
+        // Says so, or fails where nothing may be left out.
+        preflight::skip("node", "not root");
         return Ok(());
+    }
+    // A number that was not measured is not one that is kept.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_tool = |name: &&str| std::env::split_paths(&path).any(|it| it.join(name).is_file());
+    let files = FILES.into_iter().filter(|it| !Path::new(it).exists());
+    let tools = TOOLS.into_iter().filter(|it| !is_tool(it));
+    let missing: Vec<&str> = files.chain(tools).collect();
+    if !missing.is_empty() {
+        return Err(format!("nothing is measured without {}", missing.join(", ")).into());
     }
     let files = tempfile::tempdir()?;
     let digest = image(files.path())?;
     let programs = Binaries::build(Build::Bench, PROGRAMS, &[])?;
     let plain = in_machine(&programs, files.path(), &digest, Link::Plain);
-    if !Path::new(GRPC).exists() {
-        println!("nothing is measured with certificates: needs {GRPC}");
-        return plain;
-    }
     let pki = files.path().join("pki");
     fs::create_dir(&pki)?;
     let authority = Pki::new("system")?;
@@ -415,23 +425,19 @@ async fn measure(digest: String, link: Link) -> Outcome<()> {
     if link == Link::Secured {
         return table.verdict();
     }
-    if FOR_NETWORKS.iter().all(|file| Path::new(file).exists()) {
-        let network = wire::UpdateNetworkParameters {
-            network_id: NETWORK.0.into(),
-            subnet: NETWORK.1.into(),
-            ip: "172.30.1.1".into(),
-            ..Default::default()
-        };
-        let networks = vec![network];
-        node.send(In::UpdateNetworks(wire::UpdateNetworks { networks }))
-            .await?;
-        what.has_network = true;
-        let took = one_by_one(&mut node, &what).await?;
-        table.row("the same with a network", took, NETWORKED_MS);
-        what.has_network = false;
-    } else {
-        println!("  no network is measured: needs {FOR_NETWORKS:?}");
-    }
+    let network = wire::UpdateNetworkParameters {
+        network_id: NETWORK.0.into(),
+        subnet: NETWORK.1.into(),
+        ip: "172.30.1.1".into(),
+        ..Default::default()
+    };
+    let networks = vec![network];
+    node.send(In::UpdateNetworks(wire::UpdateNetworks { networks }))
+        .await?;
+    what.has_network = true;
+    let took = one_by_one(&mut node, &what).await?;
+    table.row("the same with a network", took, NETWORKED_MS);
+    what.has_network = false;
 
     let before = at_rest().await?;
     let all = node.run(INSTANCES, &what).await?;

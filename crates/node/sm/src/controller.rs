@@ -9,7 +9,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use muster_api::domain::SmInfo;
+use muster_api::domain::{ConnectionState, SmInfo};
 use muster_api::servicemanager::v5 as wire;
 use muster_launcher::{Launcher, Reports};
 use muster_rpc::{Dial, SendError, Spool, StreamBuilder, StreamConfig, StreamHandle};
@@ -56,13 +56,14 @@ async fn announce(mut info: watch::Receiver<SmInfo>, stream: StreamHandle<SmProt
 #[derive(Debug)]
 pub struct ControllerLink {
     stream: StreamHandle<SmProtocol>,
+    cloud: watch::Receiver<ConnectionState>,
 }
 
 impl ControllerLink {
     /// Starts the link: five tasks, which end with the stream or with the launcher.
     ///
     /// Every stream begins with `info` and the state of all instances; what changes follows as it happens. `alerts` are kept
-    /// by their owner until they have arrived. Whether the device reaches the cloud is for the launcher, which hears of it from here.
+    /// by their owner until they have arrived. The launcher hears from here whom the node reaches.
     pub fn start(
         dial: impl Dial,
         config: StreamConfig,
@@ -89,8 +90,14 @@ impl ControllerLink {
         tokio::spawn(announce(info, stream.clone()));
         tokio::spawn(board::run(board, directory, reports, stream.clone()));
         let commands = Commands::new(services, stream.clone());
+        let cloud = commands.cloud();
         tokio::spawn(commands.run(incoming));
-        Self { stream }
+        Self { stream, cloud }
+    }
+
+    /// Whether the device reaches the cloud, as the controller says; not, without a controller.
+    pub fn cloud(&self) -> watch::Receiver<ConnectionState> {
+        self.cloud.clone()
     }
 
     /// The stream, for alerts, logs and measurements.

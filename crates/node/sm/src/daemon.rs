@@ -121,19 +121,13 @@ async fn connect(
         },
     };
     let permissions = IamPermissions::new(ways.iam.clone(), store.clone());
-    tasks.spawn_until_shutdown("owed permissions", settle(permissions.clone()));
+    tasks.spawn_until_shutdown("owed permissions", permissions.clone().keep_settling());
     Ok(Some(Connections {
         node,
         permissions: Arc::new(permissions),
         ways,
         origin,
     }))
-}
-
-/// A task of the daemon lasts as long as it does.
-async fn settle(permissions: IamPermissions) {
-    permissions.settle_first().await;
-    std::future::pending().await
 }
 
 fn insecure(config: &Config, reason: &str) -> Result<Connections, StartError> {

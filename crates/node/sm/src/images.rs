@@ -16,12 +16,15 @@ use tokio::sync::watch;
 use tonic::transport::Channel;
 use wire::sm_service_client::SmServiceClient;
 
+use self::needed::Notes;
+
 /// The image store with the one source that a node has.
 pub struct NodeImages {
     store: ImageStore,
     source: Arc<dyn BlobSource>,
     /// What is needed now; nobody has said it yet, at first.
     needed: watch::Sender<Option<BTreeSet<Digest>>>,
+    notes: Arc<Notes>,
 }
 
 impl std::fmt::Debug for NodeImages {
@@ -41,11 +44,13 @@ impl NodeImages {
         collect_every: Option<Duration>,
     ) -> Self {
         let (needed, said) = watch::channel(None);
-        tokio::spawn(needed::look_after(store.clone(), said, collect_every));
+        let notes = Arc::new(Notes::new(store.clone()));
+        tokio::spawn(needed::look_after(Arc::clone(&notes), said, collect_every));
         Self {
             store,
             source,
             needed,
+            notes,
         }
     }
 }
@@ -53,7 +58,9 @@ impl NodeImages {
 impl Images for NodeImages {
     fn install(&self, manifest: Digest) -> BoxFuture<'_, Result<InstalledImage, SeamError>> {
         Box::pin(async move {
-            let installed = match self.store.installed(manifest).await {
+            // What is needed beside it must not go to make room for it.
+            self.notes.take(&self.needed.subscribe()).await;
+            let installed = match self.store.want(manifest).await {
                 Ok(Some(installed)) => installed,
                 _ => self
                     .store

@@ -70,6 +70,7 @@ pub fn fault_points() -> Vec<&'static [Point]> {
         muster_bundle::FAULT_POINTS,
         muster_alert::FAULT_POINTS,
         muster_network::FAULT_POINTS,
+        muster_network::PLUGIN_FAULT_POINTS,
         muster_node_config::FAULT_POINTS,
         muster_resource::FAULT_POINTS,
         muster_traffic::FAULT_POINTS,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use muster_api::domain::{AosCode, InstanceIdent};
-use muster_iamclient::IamClient;
+use muster_iamclient::{IamCallError, IamClient};
 use muster_item::ItemConfig;
 use muster_launcher::seams::{Permissions, SeamError};
 use muster_runtime::Secret;
@@ -46,11 +46,14 @@ impl IamPermissions {
         }
     }
 
-    /// Takes back what an earlier daemon owed, as soon as there is somebody to give it to; for ever, if that does not come.
-    pub(crate) async fn settle_first(self) {
-        let client = self.client.get().await;
-        while !self.settle(&client).await {
-            tokio::time::sleep(AGAIN).await;
+    /// Takes back what an earlier daemon owed, and what this one comes to owe, as soon as there is somebody to ask. Never ends.
+    pub(crate) async fn keep_settling(self) {
+        loop {
+            let client = self.client.get().await;
+            match self.settle(&client).await {
+                true => self.owed.news.notified().await,
+                false => tokio::time::sleep(AGAIN).await,
+            }
         }
     }
 
@@ -66,15 +69,8 @@ impl IamPermissions {
                 // It has come back meanwhile.
                 continue;
             }
-            match client.unregister_instance(&instance).await {
-                Ok(()) => {}
-                Err(error) if error.is_unreachable() => return false,
-                // It will not be taken back by asking again.
-                Err(error) => {
-                    tracing::warn!(%instance, error = %ErrorChain(&error), "its permissions cannot be taken back");
-                }
-            }
-            if self.owed.remove(&instance).await.is_err() {
+            let taken_back = take_back(client, &instance).await;
+            if taken_back.is_err() || self.owed.remove(&instance).await.is_err() {
                 return false;
             }
         }
@@ -84,6 +80,18 @@ impl IamPermissions {
     async fn owe(&self, instance: &InstanceIdent) -> Result<(), SeamError> {
         let owed = self.owed.add(instance).await;
         owed.map_err(|error| SeamError::new(AosCode::Failed, error))
+    }
+}
+
+/// Fails only where there is nobody to ask. Who refuses would refuse again: of managers that keep what they gave in memory alone, an
+/// instance outlives what it was given, and nothing is left to take back.
+async fn take_back(client: &IamClient, instance: &InstanceIdent) -> Result<(), IamCallError> {
+    match client.unregister_instance(instance).await {
+        Err(error) if !error.is_unreachable() => {
+            tracing::warn!(%instance, error = %ErrorChain(&error), "its permissions cannot be taken back");
+            Ok(())
+        }
+        answer => answer,
     }
 }
 
@@ -117,22 +125,26 @@ impl Permissions for IamPermissions {
     fn unregister<'a>(
         &'a self,
         instance: &'a InstanceIdent,
+        item: Option<&'a ItemConfig>,
     ) -> BoxFuture<'a, Result<(), SeamError>> {
         Box::pin(async move {
+            if item.is_some_and(|item| item.permissions.is_empty()) {
+                // It never had any.
+                return Ok(());
+            }
             let Some(client) = self.client.now() else {
                 return self.owe(instance).await;
             };
-            match client.unregister_instance(instance).await {
+            match take_back(&client, instance).await {
                 Ok(()) => {
                     self.settle(&client).await;
+                    Ok(())
                 }
-                Err(error) if error.is_unreachable() => {
+                Err(error) => {
                     tracing::warn!(%instance, error = %ErrorChain(&error), "its permissions are taken back later");
-                    self.owe(instance).await?;
+                    self.owe(instance).await
                 }
-                Err(error) => return Err(SeamError::new(AosCode::Failed, error)),
             }
-            Ok(())
         })
     }
 }

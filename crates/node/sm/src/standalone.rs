@@ -13,6 +13,7 @@
 //! # Entry points
 //! [`Desired::load`], [`Standalone::start`], [`Standalone::next`], then [`Standalone::leave`] or [`Standalone::end`].
 
+mod claim;
 mod desired;
 mod ids;
 mod init;
@@ -21,7 +22,7 @@ mod source;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::SystemTime;
 use std::{fs, io};
@@ -46,6 +47,7 @@ pub use self::ids::TooManyInstances;
 pub use self::init::InitError;
 pub use self::source::ImageSourceError;
 
+use self::claim::Claim;
 use self::ids::Ids;
 use self::init::PrivateInit;
 use self::resolved::Resolved;
@@ -77,8 +79,24 @@ pub enum StandaloneError {
         source: io::Error,
     },
     /// Nobody but root may.
-    #[error("running instances needs root: mounts, control groups and other users' programs")]
+    #[error(
+        "this needs root, for mounts, control groups and other users' programs; without root `muster up` runs a whole Unit, whose \
+         items for the runtime native run as you"
+    )]
     NotRoot,
+    /// Another run has the runtime folder.
+    #[error("another run uses {}", .0.display())]
+    InUse(PathBuf),
+    /// What runs there was left by a run with another state.
+    #[error(
+        "the instances of {} go on in {}: end them there, or choose another runtime folder", state.display(), runtime.display()
+    )]
+    OthersInstances {
+        /// The runtime folder.
+        runtime: PathBuf,
+        /// The state that they are of.
+        state: PathBuf,
+    },
     /// The database cannot be opened.
     #[error("cannot open the database in {}", folder.display())]
     Store {
@@ -152,6 +170,28 @@ pub struct Standalone {
     /// The launcher's task, which runs while somebody waits for news.
     task: Pin<Box<dyn Future<Output = ()> + Send>>,
     init: PrivateInit,
+    /// Held until the init has ended or been left.
+    _claim: Claim,
+}
+
+/// What is there before anything is started.
+struct Prepared {
+    parts: Parts,
+    wanted: Vec<InstanceInfo>,
+    overrides: Vec<EnvOverride>,
+}
+
+impl StandaloneError {
+    /// Whether another process is in the way.
+    pub fn is_in_use(&self) -> bool {
+        match self {
+            Self::InUse(_)
+            | Self::OthersInstances { .. }
+            | Self::Images(OpenImagesError::InUse(_)) => true,
+            Self::Store { source, .. } => matches!(**source, OpenStoreError::InUse { .. }),
+            _ => false,
+        }
+    }
 }
 
 impl std::fmt::Debug for Standalone {
@@ -171,15 +211,18 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> StandaloneError + '_ {
 
 impl Standalone {
     /// Gets all images, and then makes exactly these instances run; what an earlier run left and is wanted still goes on
-    /// untouched. `note` hears what is being done.
+    /// untouched. `note` hears what is being done. When `stop` is there first, nothing is left of what was begun, and the answer
+    /// is none: unlike this, dropping the future may leave an init behind that was just started.
     ///
     /// # Errors
-    /// Before anything is started or stopped: an image that cannot be had leaves what runs as it is.
+    /// Before anything is started or stopped: an image that cannot be had leaves what runs as it is. An init that was started for
+    /// nothing is ended.
     pub async fn start(
         settings: &Settings,
         desired: Desired,
         note: &mut dyn FnMut(&str),
-    ) -> Result<Self, StandaloneError> {
+        stop: impl Future<Output = ()>,
+    ) -> Result<Option<Self>, StandaloneError> {
         if !rustix::process::geteuid().is_root() {
             return Err(StandaloneError::NotRoot);
         }
@@ -188,43 +231,26 @@ impl Standalone {
         for path in [&settings.state_dir, &settings.runtime_dir] {
             fs::create_dir_all(path).map_err(file_error(path))?;
         }
-        let store = open_store(settings)?;
-        let images = StoreSettings::new(
-            settings.state_dir.join("images"),
-            Platform::of_this_program(),
-        );
-        let opened = ImageStore::open(images, store.clone()).await;
-        let (images, _) = opened.map_err(StandaloneError::Images)?;
-        let (sources, installed) = install(&images, &store, &desired, note).await?;
-        let runtimes = runtimes_of(settings)?;
-        let infos: Vec<RuntimeInfo> = runtimes::announced(&runtimes);
-        let known = ids::load(&store).await.map_err(StandaloneError::Ids)?;
-        let ids = ids::assign(&known, &idents(&desired)).map_err(StandaloneError::TooMany)?;
-        let wanted = instances(&desired, &installed, &infos, &ids)?;
-        if ids != known {
-            let saved = ids::save(&store, ids).await;
-            saved.map_err(StandaloneError::Ids)?;
-        }
-        let parts = Parts {
-            store,
-            runtimes,
-            images: Arc::new(NodeImages::new(images, Arc::new(sources), None)),
-            permissions: Arc::new(Absent),
-            network: Arc::new(Absent),
-            resources: Arc::new(Absent),
-            observers: Vec::new(),
-            state_folder: settings.state_dir.join("states"),
-            storage_folder: settings.state_dir.join("storages"),
+        let claim = Claim::take(settings)?;
+        let mut stop = pin!(stop);
+        let prepared = tokio::select! {
+            prepared = Prepared::make(settings, desired, note) => prepared?,
+            () = &mut stop => return Ok(None),
         };
-        let init = PrivateInit::find_or_start(settings)
-            .await
-            .map_err(StandaloneError::Init)?;
-        let started = Launcher::start(parts, Limits::default()).await;
+        let init = PrivateInit::find_or_start(settings, &mut stop).await;
+        let Some(init) = init.map_err(StandaloneError::Init)? else {
+            return Ok(None);
+        };
+        let started = tokio::select! {
+            started = Launcher::start(prepared.parts, Limits::default()) => Some(started),
+            () = &mut stop => None,
+        };
         let (launcher, reports, task) = match started {
-            Ok(started) => started,
-            Err(error) => {
+            Some(Ok(started)) => started,
+            failed => {
                 init.end_if_new().await;
-                return Err(StandaloneError::Launcher(error));
+                let failed = failed.and_then(Result::err).map(StandaloneError::Launcher);
+                return failed.map_or(Ok(None), Err);
             }
         };
         let mut standalone = Self {
@@ -232,10 +258,17 @@ impl Standalone {
             reports,
             task: Box::pin(task),
             init,
+            _claim: claim,
         };
-        let overrides = overrides(&desired, SystemTime::now())?;
-        standalone.update(wanted, overrides).await?;
-        Ok(standalone)
+        // A moment, so that nobody need stop it.
+        let taken = standalone.update(prepared.wanted, prepared.overrides).await;
+        match taken {
+            Ok(()) => Ok(Some(standalone)),
+            Err(error) => {
+                standalone.init.end_if_new().await;
+                Err(error)
+            }
+        }
     }
 
     /// Returns when the set is taken: from then on, what settles is this set and none before.
@@ -272,18 +305,66 @@ impl Standalone {
         drop(self);
     }
 
-    /// Stops all of them and the init; `news` hears how they go.
+    /// Stops all of them and the init; `news` hears how they go. Where that fails, the init is ended all the same, and ends them.
     pub async fn end(mut self, news: &mut dyn FnMut(Report)) -> Result<(), StandaloneError> {
+        let stopped = self.stop_all(news).await;
+        let ended = self.init.end().await.map_err(StandaloneError::Init);
+        stopped.and(ended)
+    }
+
+    async fn stop_all(&mut self, news: &mut dyn FnMut(Report)) -> Result<(), StandaloneError> {
         self.update(Vec::new(), Vec::new()).await?;
         loop {
             let report = self.next().await?;
             let is_over = matches!(&report, Report::Settled(all) if all.is_empty());
             news(report);
             if is_over {
-                break;
+                return Ok(());
             }
         }
-        self.init.end().await.map_err(StandaloneError::Init)
+    }
+}
+
+impl Prepared {
+    async fn make(
+        settings: &Settings,
+        desired: Desired,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Self, StandaloneError> {
+        let overrides = overrides(&desired, SystemTime::now())?;
+        let store = open_store(settings)?;
+        let images = StoreSettings::new(
+            settings.state_dir.join("images"),
+            Platform::of_this_program(),
+        );
+        let opened = ImageStore::open(images, store.clone()).await;
+        let (images, _) = opened.map_err(StandaloneError::Images)?;
+        let (sources, installed) = install(&images, &store, &desired, note).await?;
+        let runtimes = runtimes_of(settings)?;
+        let infos: Vec<RuntimeInfo> = runtimes::announced(&runtimes);
+        let known = ids::load(&store).await.map_err(StandaloneError::Ids)?;
+        let ids = ids::assign(&known, &idents(&desired)).map_err(StandaloneError::TooMany)?;
+        let wanted = instances(&desired, &installed, &infos, &ids)?;
+        if ids != known {
+            let saved = ids::save(&store, ids).await;
+            saved.map_err(StandaloneError::Ids)?;
+        }
+        let parts = Parts {
+            store,
+            runtimes,
+            images: Arc::new(NodeImages::new(images, Arc::new(sources), None)),
+            permissions: Arc::new(Absent),
+            network: Arc::new(Absent),
+            resources: Arc::new(Absent),
+            observers: Vec::new(),
+            state_folder: settings.state_dir.join("states"),
+            storage_folder: settings.state_dir.join("storages"),
+        };
+        Ok(Self {
+            parts,
+            wanted,
+            overrides,
+        })
     }
 }
 
@@ -314,7 +395,7 @@ async fn install(
     let known = known.map_err(StandaloneError::Resolved)?;
     let mut now = Resolved::new();
     let mut sources = Sources::default();
-    let mut installed = Vec::with_capacity(desired.items.len());
+    let mut digests = Vec::with_capacity(desired.items.len());
     for item in &desired.items {
         let found = sources.add(&item.image, &known).await;
         let found = found.map_err(|source| StandaloneError::Source {
@@ -331,7 +412,15 @@ async fn install(
         if let ImageFrom::Registry { reference, .. } = &item.image {
             now.insert(reference.clone(), digest);
         }
-        let present = images.installed(digest).await.ok().flatten();
+        digests.push(digest);
+    }
+    // All of them first: none goes to make room for another.
+    let mut present = Vec::with_capacity(digests.len());
+    for digest in &digests {
+        present.push(images.want(*digest).await.ok().flatten());
+    }
+    let mut installed = Vec::with_capacity(digests.len());
+    for ((item, digest), present) in desired.items.iter().zip(digests).zip(present) {
         let image = match present {
             Some(image) => image,
             None => {
@@ -478,5 +567,55 @@ mod tests {
         }
         let ends: Vec<_> = set.iter().map(|it| it.expires).collect();
         assert_eq!(ends, [Some(now + Duration::from_secs(600)), None]);
+    }
+
+    #[tokio::test]
+    async fn what_is_wanted_again_makes_no_room_for_what_stands_before_it() {
+        use muster_lab::oci::{Compression, Image, LayerBuilder, Layout};
+
+        muster_lab::require!(Root);
+        let folder = tempfile::tempdir().unwrap();
+        let mut layout = Layout::create(folder.path().join("layout")).unwrap();
+        for name in ["a", "b", "c"] {
+            let content = name.as_bytes().repeat(400_000);
+            let file = LayerBuilder::new().file("file", content, 0o644);
+            let image = Image::new().layer(file.build(Compression::None).unwrap());
+            layout.add(name, image.build()).unwrap();
+        }
+        let set = |names: &[&str]| {
+            let items = names
+                .iter()
+                .map(|it| format!("- id: {it}\n  image: {{layout: layout, name: {it}}}\n"));
+            let file = folder.path().join("set.yaml");
+            fs::write(&file, format!("items:\n{}", items.collect::<String>())).unwrap();
+            Desired::load(&file).unwrap()
+        };
+        let settings = Settings {
+            state_dir: folder.path().join("state"),
+            runtime_dir: folder.path().join("run"),
+            program_dir: folder.path().to_owned(),
+        };
+        let store = open_store(&settings).unwrap();
+        let mut small =
+            StoreSettings::new(folder.path().join("images"), Platform::of_this_program());
+        small.documents.document_bytes = 64 << 10;
+        // A third image has room only instead of one of two.
+        small.max_bytes = Some(1_500_000);
+        let (images, _) = ImageStore::open(small, store.clone()).await.unwrap();
+        let mut noted = Vec::new();
+        let mut note = |text: &str| noted.push(text.to_owned());
+        let now = SystemTime::now();
+        for (name, seconds) in [("a", 0), ("b", 100)] {
+            install(&images, &store, &set(&[name]), &mut note)
+                .await
+                .unwrap();
+            let later = now + Duration::from_secs(seconds);
+            images.keep(&Default::default(), later).await.unwrap();
+        }
+        let both = set(&["c", "a"]);
+        let (_, installed) = install(&images, &store, &both, &mut note).await.unwrap();
+        assert_eq!(installed.len(), 2);
+        let got = ["a", "b", "c"].map(|name| format!("getting the image of {name}"));
+        assert_eq!(noted, got, "the first one was there all the time");
     }
 }

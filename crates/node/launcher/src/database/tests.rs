@@ -7,8 +7,42 @@ use muster_store::{OnDamage, StoreConfig};
 use super::*;
 use crate::decide::tests::info;
 
-/// As version 1 wrote it.
-const OLD_ROW: &[u8] = b"\x12\x00";
+/// An instance of which everything is known that can be.
+fn full_row() -> Row {
+    let target = |version| {
+        let variable = EnvVar::new("LEVEL".parse().unwrap(), "debug".into());
+        Arc::new(Target {
+            info: info(1, version),
+            env_override: vec![variable.unwrap()],
+        })
+    };
+    let fault = |text| AosError::new(AosCode::Failed, text);
+    Row {
+        goal: Some(Arc::new(info(1, 4))),
+        good: Some(target(1)),
+        rejected: Some(Rejected {
+            target: target(2),
+            fault: fault("it is not healthy"),
+        }),
+        running: Some((target(3), RunId(6))),
+        known: Known {
+            ends: 5,
+            offline_ttl: Some(Duration::from_secs(300)),
+            policy: Some(RunPolicy {
+                restart_interval: Duration::from_millis(1500),
+                start_burst: 7,
+                start_interval: Duration::from_secs(40),
+            }),
+        },
+        setback: Setback {
+            crashes: Crashes {
+                ends: 2,
+                given_up: 3,
+            },
+            given_up: Some((Duration::from_millis(40_500), fault("its program ended"))),
+        },
+    }
+}
 
 #[test]
 fn every_released_version_can_be_upgraded() {
@@ -17,16 +51,23 @@ fn every_released_version_can_be_upgraded() {
         &SCHEMA,
         &fixtures,
         |db| {
+            let instance = info(1, 1).instance;
+            let record = encode_row(&instance, &full_row());
             db.execute(
-                "INSERT INTO launcher_instances VALUES ('item:subject:0:1', ?1)",
-                [OLD_ROW],
+                "INSERT INTO launcher_instances VALUES (?1, ?2)",
+                (key(&instance), record),
             )?;
             set(db, NEXT_RUN, &7u64.to_le_bytes()).map(drop)
         },
         |db, version| {
-            let sql = "SELECT record FROM launcher_instances WHERE ident = 'item:subject:0:1'";
-            let row: Vec<u8> = db.query_row(sql, [], |row| row.get(0)).expect("the row");
-            assert_eq!(row, OLD_ROW, "version {version}");
+            let instance = info(1, 1).instance;
+            let sql = "SELECT record FROM launcher_instances WHERE ident = ?1";
+            let record: rusqlite::Result<Vec<u8>> =
+                db.query_row(sql, [key(&instance)], |row| row.get(0));
+            let row = read_row("the row", &record.expect("the row"));
+            // As the program of that version wrote it.
+            let row = row.unwrap_or_else(|error| panic!("version {version}: {error:?}"));
+            assert_eq!(row, (instance, full_row()), "version {version}");
             let sql = "SELECT value FROM launcher_settings WHERE name = 'next-run'";
             let run: Vec<u8> = db.query_row(sql, [], |row| row.get(0)).expect("the number");
             assert_eq!(number(&run), 7, "version {version}");

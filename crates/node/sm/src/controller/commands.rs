@@ -7,7 +7,7 @@ use muster_api::servicemanager::v5 as wire;
 use muster_launcher::{DesiredSet, Reach, Refused};
 use muster_rpc::link::Epoch;
 use muster_rpc::{LinkStatus, Received, StreamHandle, StreamIncoming};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use wire::sm_incoming_messages::SmIncomingMessage as In;
 
@@ -27,7 +27,8 @@ pub(super) struct Commands {
     services: Services,
     stream: StreamHandle<SmProtocol>,
     orders: Orders,
-    cloud: ConnectionState,
+    /// Read by whoever asks.
+    cloud: watch::Sender<ConnectionState>,
     /// The stream that said last how the cloud is.
     cloud_of: Option<Epoch>,
     /// What the launcher was last told.
@@ -90,13 +91,18 @@ impl Commands {
             orders: Orders::start(services.launcher.clone(), networks),
             services,
             stream,
-            cloud: ConnectionState::Disconnected,
+            cloud: watch::Sender::new(ConnectionState::Disconnected),
             cloud_of: None,
             reach: Reach::Nobody,
             log_turns: Arc::new(Semaphore::new(LOG_REQUESTS)),
             logs: JoinSet::new(),
             logs_of: None,
         }
+    }
+
+    /// Whether the device reaches the cloud, from now on.
+    pub(super) fn cloud(&self) -> watch::Receiver<ConnectionState> {
+        self.cloud.subscribe()
     }
 
     pub(super) async fn run(mut self, mut incoming: StreamIncoming<SmProtocol>) {
@@ -123,7 +129,7 @@ impl Commands {
     }
 
     fn cloud_is(&mut self, state: ConnectionState) {
-        if std::mem::replace(&mut self.cloud, state) != state {
+        if self.cloud.send_replace(state) != state {
             let connected = state == ConnectionState::Connected;
             tracing::info!(connected, "the connection to the cloud changed");
         }
@@ -132,7 +138,7 @@ impl Commands {
     /// The launcher hears whom the node reaches from here alone, and nothing but news.
     async fn tell_reach(&mut self) {
         let connected = *self.stream.status().borrow() == LinkStatus::Connected;
-        let reach = reach(connected, self.cloud);
+        let reach = reach(connected, *self.cloud.borrow());
         if reach != self.reach {
             self.reach = reach;
             // The launcher ends with the daemon, and the link with it.

@@ -1,19 +1,47 @@
 //! The one task that tells the image store what is needed, and has it remove what nobody has needed for long.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use muster_api::domain::Digest;
 use muster_image::ImageStore;
 use muster_telemetry::ErrorChain;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
-/// One at a time, and always what was said last. What could not be noted is noted the next time.
-pub(super) async fn look_after(
+/// What has been said.
+type Said = watch::Receiver<Option<BTreeSet<Digest>>>;
+
+/// Notes what is needed: one at a time, and always what was said last.
+#[derive(Debug)]
+pub(super) struct Notes {
     store: ImageStore,
-    mut said: watch::Receiver<Option<BTreeSet<Digest>>>,
-    every: Option<Duration>,
-) {
+    turn: Mutex<()>,
+}
+
+impl Notes {
+    pub(super) fn new(store: ImageStore) -> Self {
+        let turn = Mutex::default();
+        Self { store, turn }
+    }
+
+    /// Returns when what was last said is noted. What could not be noted is noted the next time. Until somebody has said
+    /// something, everything is needed.
+    pub(super) async fn take(&self, said: &Said) -> bool {
+        let _in_turn = self.turn.lock().await;
+        let Some(needed) = said.borrow().clone() else {
+            return true;
+        };
+        let kept = self.store.keep(&needed, SystemTime::now()).await;
+        if let Err(error) = &kept {
+            tracing::warn!(error = %ErrorChain(error), "cannot note which images are needed");
+        }
+        kept.is_ok()
+    }
+}
+
+/// Notes it whenever it is said, and removes what nobody needs any more, then and every so often.
+pub(super) async fn look_after(notes: Arc<Notes>, mut said: Said, every: Option<Duration>) {
     let every = every.unwrap_or(Duration::MAX);
     // Until somebody has said what is needed, nothing is removed.
     while said.borrow().is_none() {
@@ -22,8 +50,10 @@ pub(super) async fn look_after(
         }
     }
     loop {
-        let needed = said.borrow_and_update().clone().unwrap_or_default();
-        note(&store, &needed).await;
+        said.mark_unchanged();
+        if notes.take(&said).await {
+            collect(&notes.store).await;
+        }
         tokio::select! {
             changed = said.changed() => if changed.is_err() {
                 return;
@@ -33,12 +63,7 @@ pub(super) async fn look_after(
     }
 }
 
-async fn note(store: &ImageStore, needed: &BTreeSet<Digest>) {
-    let kept = store.keep(needed, SystemTime::now()).await;
-    if let Err(error) = kept {
-        tracing::warn!(error = %ErrorChain(&error), "cannot note which images are needed");
-        return;
-    }
+async fn collect(store: &ImageStore) {
     match store.collect(SystemTime::now()).await {
         Ok(plan) if plan.is_empty() => {}
         Ok(_) => tracing::info!("removed images that nobody needs"),
@@ -50,8 +75,6 @@ async fn note(store: &ImageStore, needed: &BTreeSet<Digest>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use muster_image::{BlobSource, LayoutSource, SCHEMA, StoreSettings};
     use muster_item::Platform;
     use muster_lab::oci::{Compression, Image, LayerBuilder, Layout};
@@ -110,5 +133,44 @@ mod tests {
             inventory.items[&digest].removed_at.is_none()
         })
         .await;
+    }
+
+    #[tokio::test]
+    async fn what_is_needed_again_makes_no_room_for_what_comes_with_it() {
+        muster_lab::require!(Root);
+        let folder = tempfile::tempdir().unwrap();
+        let mut layout = Layout::create(folder.path().join("layout")).unwrap();
+        let mut image = |name: &str| -> Digest {
+            let content = name.as_bytes().repeat(400_000);
+            let file = LayerBuilder::new().file("file", content, 0o644);
+            let image = Image::new().layer(file.build(Compression::None).unwrap());
+            let manifest = layout.add(name, image.build()).unwrap();
+            manifest.as_str().parse().unwrap()
+        };
+        let [old, other, new] = ["a", "b", "c"].map(&mut image);
+        let config = StoreConfig::new(folder.path().join("sm.db"), "test", OnDamage::Refuse);
+        let db = Store::open(&config.schema(&SCHEMA)).unwrap().store;
+        let mut settings =
+            StoreSettings::new(folder.path().join("images"), Platform::of_this_program());
+        settings.documents.document_bytes = 64 << 10;
+        // Two are there, and a third one only instead of one of them: it needs its bytes twice while it comes.
+        settings.max_bytes = Some(1_500_000);
+        let (store, _) = ImageStore::open(settings, db).await.unwrap();
+        let source = LayoutSource::open(folder.path().join("layout")).unwrap();
+        // Nobody else notes what is needed: whoever gets an image has to.
+        let images = NodeImages {
+            notes: Arc::new(Notes::new(store.clone())),
+            store: store.clone(),
+            source: Arc::new(source),
+            needed: watch::channel(None).0,
+        };
+        images.install(old).await.expect("an image");
+        images.keep(BTreeSet::new());
+        images.install(other).await.expect("an image");
+        assert!(store.inventory().items[&old].removed_at.is_some());
+        images.keep(BTreeSet::from([old, new]));
+        images.install(new).await.expect("an image");
+        assert!(images.installed(old).await.is_some());
+        assert!(images.installed(other).await.is_none(), "it made room");
     }
 }

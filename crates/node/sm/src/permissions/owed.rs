@@ -6,7 +6,7 @@ use muster_api::common::v2 as common;
 use muster_api::domain::InstanceIdent;
 use muster_store::{Migration, Schema, Step, Store, StoreError};
 use prost::Message as _;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 
 /// Whose permissions are to be taken back.
 pub(crate) static SCHEMA: Schema = Schema::new(
@@ -26,6 +26,8 @@ pub(super) struct Owed {
     known: Mutex<Option<BTreeSet<InstanceIdent>>>,
     /// Held while something is taken back, so that whoever gets permissions anew keeps them.
     pub(super) turn: Mutex<()>,
+    /// There is more to take back.
+    pub(super) news: Notify,
 }
 
 fn encode(instance: &InstanceIdent) -> Vec<u8> {
@@ -44,6 +46,7 @@ impl Owed {
             store,
             known: Mutex::new(None),
             turn: Mutex::new(()),
+            news: Notify::new(),
         }
     }
 
@@ -86,6 +89,7 @@ impl Owed {
         });
         write.await?;
         self.read(&mut known).await?.insert(instance.clone());
+        self.news.notify_one();
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
-use super::Settings;
+use super::{Settings, StandaloneError, claim};
 
 /// It is up within this time, or something is wrong.
 const START_TIME: Duration = Duration::from_secs(20);
@@ -67,6 +67,9 @@ pub enum InitError {
         /// What it said.
         log: PathBuf,
     },
+    /// It cannot be noted whose instances it runs.
+    #[error(transparent)]
+    Note(Box<StandaloneError>),
     /// It does not end.
     #[error("it (process {pid}) does not end")]
     Survives {
@@ -93,13 +96,19 @@ pub(super) fn program(settings: &Settings) -> Result<PathBuf, InitError> {
     }
 }
 
-fn folder(settings: &Settings) -> PathBuf {
+/// What is its own.
+pub(super) fn folder(settings: &Settings) -> PathBuf {
     settings.runtime_dir.join("init")
 }
 
 /// Where it is spoken to.
 pub(super) fn socket(settings: &Settings) -> PathBuf {
     folder(settings).join(SOCKET)
+}
+
+/// Whether there is one that listens.
+pub(super) fn answers(settings: &Settings) -> bool {
+    UnixStream::connect(socket(settings)).is_ok()
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> InitError + '_ {
@@ -110,8 +119,12 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> InitError + '_ {
 }
 
 impl PrivateInit {
-    /// The one that an earlier run left, or a new one.
-    pub(super) async fn find_or_start(settings: &Settings) -> Result<Self, InitError> {
+    /// The one that an earlier run left, or a new one; none if `stop` comes first. A new one that is not up by then, or does not
+    /// get there, is ended.
+    pub(super) async fn find_or_start(
+        settings: &Settings,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Option<Self>, InitError> {
         let folder = folder(settings);
         let socket = socket(settings);
         let mut init = Self {
@@ -120,11 +133,22 @@ impl PrivateInit {
             child: None,
         };
         if init.answers() {
-            return Ok(init);
+            return Ok(Some(init));
         }
-        init.child = Some(init.spawn(settings)?);
-        init.wait_until_up().await?;
-        Ok(init)
+        init.spawn(settings)?;
+        let up = tokio::select! {
+            up = init.wait_until_up() => up.map(|()| true),
+            () = stop => Ok(false),
+        };
+        match up {
+            Ok(true) => Ok(Some(init)),
+            Ok(false) => init.end().await.map(|()| None),
+            Err(error) => {
+                // What it said stays where the error says it is.
+                let _ = init.end_process().await;
+                Err(error)
+            }
+        }
     }
 
     fn answers(&self) -> bool {
@@ -139,7 +163,7 @@ impl PrivateInit {
         self.folder.join("pid")
     }
 
-    fn spawn(&self, settings: &Settings) -> Result<Child, InitError> {
+    fn spawn(&mut self, settings: &Settings) -> Result<(), InitError> {
         let program = program(settings)?;
         let (units, state) = (self.folder.join("units"), settings.state_dir.join("init"));
         for folder in [&units, &state] {
@@ -149,6 +173,7 @@ impl PrivateInit {
             let file = units.join(target);
             fs::write(&file, TARGET_TEXT).map_err(failed(&file))?;
         }
+        claim::note(settings).map_err(|error| InitError::Note(Box::new(error)))?;
         let log = self.log();
         let said = File::create(&log).map_err(failed(&log))?;
         let said_too = said.try_clone().map_err(failed(&log))?;
@@ -177,9 +202,22 @@ impl PrivateInit {
         let child = command
             .spawn()
             .map_err(|source| InitError::Run { program, source })?;
+        let pid = child.id();
+        self.child = Some(child);
         let pid_file = self.pid_file();
-        fs::write(&pid_file, child.id().to_string()).map_err(failed(&pid_file))?;
-        Ok(child)
+        let noted = fs::write(&pid_file, pid.to_string()).map_err(failed(&pid_file));
+        if noted.is_err() {
+            // Nobody would find it again. It has started nothing yet.
+            self.kill();
+        }
+        noted
+    }
+
+    /// Ends a new one at once.
+    fn kill(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill().and_then(|()| child.wait());
+        }
     }
 
     async fn wait_until_up(&mut self) -> Result<(), InitError> {
@@ -201,8 +239,11 @@ impl PrivateInit {
         Ok(())
     }
 
-    /// Its process, as it was noted: of the one that answers here, whoever started it.
+    /// Its process: ours, or as it was noted, of the one that answers here, whoever started it.
     fn pid(&self) -> Option<Pid> {
+        if let Some(child) = &self.child {
+            return Pid::from_raw(child.id().try_into().ok()?);
+        }
         let noted = fs::read_to_string(self.pid_file()).ok()?;
         Pid::from_raw(noted.trim().parse().ok()?)
     }
@@ -215,12 +256,20 @@ impl PrivateInit {
         }
     }
 
-    /// Asks it to end, and waits for that.
+    /// Asks it to end, with all that it runs, and waits for that.
     pub(super) async fn end(mut self) -> Result<(), InitError> {
-        let Some(pid) = self.pid() else {
+        if self.pid().is_none() {
+            return Ok(());
+        }
+        self.end_process().await?;
+        fs::remove_dir_all(&self.folder).map_err(failed(&self.folder))
+    }
+
+    async fn end_process(&mut self) -> Result<(), InitError> {
+        let Some(pid) = self.pid().filter(|pid| self.runs(*pid)) else {
             return Ok(());
         };
-        // One that is gone has ended.
+        // One that is gone by now has ended.
         let _ = kill_process(pid, Signal::TERM);
         let deadline = Instant::now() + END_TIME;
         while self.runs(pid) {
@@ -230,7 +279,7 @@ impl PrivateInit {
             }
             sleep(LOOK_EVERY).await;
         }
-        fs::remove_dir_all(&self.folder).map_err(failed(&self.folder))
+        Ok(())
     }
 
     fn runs(&mut self, pid: Pid) -> bool {

@@ -2,8 +2,9 @@
 
 usage: cm.py GENERATED FOLDER IMAGES [PKI]
 
-FOLDER/N.json holds the N-th set: {"item": "manifest digest", ...}. When the node reports exactly these as active, FOLDER/N.done
-is written, with what it reported. FOLDER/command.N.json holds the N-th message as it is, in protobuf's JSON. Whatever the node
+FOLDER/N.json holds the N-th set: {"items": {"item": "manifest digest", ...}}, and where there are networks {"networks": [...],
+"addresses": {"item": {...}}} with them and the network parameters of items, both in protobuf's JSON. When the node reports exactly
+these items as active, FOLDER/N.done is written, with what it reported. FOLDER/command.N.json holds the N-th message as it is, in protobuf's JSON. Whatever the node
 says stands in FOLDER/said, one message a line. Blobs are given as file URLs of the layouts in IMAGES. With PKI (ca.pem, cm.crt.pem and its key)
 both sides show certificates.
 """
@@ -29,6 +30,8 @@ from servicemanager.v5 import servicemanager_pb2_grpc as services  # noqa: E402
 class Controller(services.SMServiceServicer):
     def __init__(self):
         self.wanted = None
+        self.networks = None
+        self.addresses = {}
         self.number = 0
         self.lock = threading.Lock()
         self.streams = []
@@ -36,9 +39,16 @@ class Controller(services.SMServiceServicer):
 
     def update(self, number, wanted):
         with self.lock:
-            self.number, self.wanted = number, wanted
+            self.number, self.wanted = number, wanted["items"]
+            self.networks, self.addresses = wanted.get("networks"), wanted.get("addresses", {})
             for stream in self.streams:
-                stream.put(self.message())
+                self.tell(stream)
+
+    def tell(self, stream):
+        if self.networks is not None:
+            update = {"updateNetworks": {"networks": self.networks}}
+            stream.put(json_format.ParseDict(update, sm.SMIncomingMessages()))
+        stream.put(self.message())
 
     def send(self, message):
         with self.lock:
@@ -51,6 +61,8 @@ class Controller(services.SMServiceServicer):
             info = sm.InstanceInfo(version=digest[7:15], manifest_digest=digest, runtime_id=self.runtime, uid=5000, gid=5000)
             info.instance.item_id = item
             info.instance.subject_id = "subject"
+            if item in self.addresses:
+                json_format.ParseDict(self.addresses[item], info.network_parameters)
             instances.append(info)
         return sm.SMIncomingMessages(update_instances=sm.UpdateInstances(start_instances=instances))
 
@@ -81,7 +93,7 @@ class Controller(services.SMServiceServicer):
                         self.streams.append(outbox)
                         # A node that comes back is told what is wanted, again.
                         if self.wanted is not None:
-                            outbox.put(self.message())
+                            self.tell(outbox)
                     print("node", message.sm_info.node_id, sorted(runtimes), flush=True)
                 elif kind == "node_instances_status":
                     self.look(message.node_instances_status.instances)

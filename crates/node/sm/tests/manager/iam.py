@@ -2,9 +2,11 @@
 
 usage: iam.py GENERATED PKI
 
-PKI holds ca.pem, and iam.crt.pem and sm.crt.pem with their keys. Public port 8090, protected port 8089.
+PKI holds ca.pem, and iam.crt.pem and sm.crt.pem with their keys. Public port 8090, protected port 8089. Who is registered has a file in
+PKI/registered; who has none is a stranger, and is refused as AosCore does it.
 """
 
+import os
 import sys
 import threading
 from concurrent import futures
@@ -52,11 +54,20 @@ class Certificates(services.IAMPublicCertServiceServicer):
 
 class Permissions(services.IAMPermissionsServiceServicer):
     def RegisterInstance(self, request, context):
-        print("registered", request.instance.item_id, flush=True)
+        item = request.instance.item_id
+        os.makedirs(f"{pki}/registered", exist_ok=True)
+        open(f"{pki}/registered/{item}", "w").close()
+        print("registered", item, flush=True)
         return iam.RegisterInstanceResponse(secret="a secret")
 
     def UnregisterInstance(self, request, context):
-        print("unregistered", request.instance.item_id, flush=True)
+        item = request.instance.item_id
+        try:
+            os.remove(f"{pki}/registered/{item}")
+        except FileNotFoundError:
+            print("refused", item, flush=True)
+            context.abort(grpc.StatusCode.INTERNAL, "not found")
+        print("unregistered", item, flush=True)
         return empty_pb2.Empty()
 
 

@@ -118,6 +118,40 @@ fn a_node_works_under_managers_whose_certificates_name_neither_hosts_nor_roles()
 }
 
 #[test]
+fn an_identity_manager_that_refuses_to_take_permissions_back_keeps_nothing_from_ending() {
+    muster_lab::require!(
+        Root,
+        Cgroup2,
+        Tool("runc"),
+        File("/bin/busybox"),
+        File("/usr/lib/python3/dist-packages/grpc_tools")
+    );
+    let mut rig = Rig::boot_with_certificates(3);
+    rig.start_iam();
+    rig.start_manager();
+    rig.wait_for_node();
+    // The last version asks for permissions.
+    let set = |items: &[(&str, usize)]| {
+        let items = items.iter().map(|(item, it)| ((*item).to_owned(), *it));
+        items.collect::<BTreeMap<String, usize>>()
+    };
+    rig.run_set(&set(&[("item00", 0), ("item01", 2), ("item02", 2)]));
+    rig.forget_permissions();
+    // One goes, one is replaced by what needs no permissions; and so is one that never had any.
+    rig.run_set(&set(&[("item00", 1), ("item01", 1)]));
+    assert_eq!(rig.pids().len(), 2);
+    let said = rig.iam_said();
+    for item in ["item01", "item02"] {
+        assert!(said.contains(&format!("refused {item}")), "{said}");
+    }
+    rig.run_set(&BTreeMap::new());
+    assert!(rig.pids().is_empty());
+    let said = rig.iam_said();
+    assert!(!said.contains("item00"), "nobody asked for it: {said}");
+    assert_eq!(said.matches("refused").count(), 2, "{said}");
+}
+
+#[test]
 fn permissions_of_what_is_gone_are_taken_back_by_the_next_manager() {
     muster_lab::require!(
         Root,

@@ -2,5 +2,6 @@
 
 mod equipment;
 mod identity;
+mod networked;
 mod rig;
 mod sets;

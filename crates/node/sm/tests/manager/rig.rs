@@ -44,6 +44,8 @@ pub(crate) struct Rig {
     /// Digests of the versions of the one image.
     pub(crate) versions: Vec<String>,
     sets: u32,
+    /// Of the next sets, if they say anything of networks: the networks, and the parameters of items that have one.
+    pub(crate) networks: Option<(serde_json::Value, serde_json::Value)>,
     commands: u32,
     // The machine sees both until it ends.
     files: TempDir,
@@ -64,6 +66,8 @@ enum Last {
     Nothing,
     /// It asks for permissions.
     AsksForPermissions,
+    /// It and all others ask for a resource called `place`.
+    AllAskForAPlace,
     /// Its program ends at once.
     Fails,
 }
@@ -77,18 +81,25 @@ fn images(folder: &Path, versions: usize, last: Last) -> Vec<String> {
     let plain = json!({"runtimes": [{"codename": "runc"}], "quotas": {"pidsLimit": 16}});
     let mut special = plain.clone();
     special["permissions"] = json!({"vis": {"*": "r"}});
+    let mut placed = plain.clone();
+    placed["resources"] = json!([{"name": "place", "mode": "rw"}]);
     (0..versions)
         .map(|version| {
             fs::write(content.join("version"), version.to_string()).expect("a file");
             let is_last = version + 1 == versions;
-            let last = if is_last { last } else { Last::Nothing };
-            let item = match last {
+            let kind = match last {
+                Last::AllAskForAPlace => last,
+                _ if is_last => last,
+                _ => Last::Nothing,
+            };
+            let item = match kind {
                 Last::AsksForPermissions => &special,
+                Last::AllAskForAPlace => &placed,
                 Last::Nothing | Last::Fails => &plain,
             };
-            let time = match last {
+            let time = match kind {
                 Last::Fails => "no time",
-                Last::Nothing | Last::AsksForPermissions => "1000000",
+                Last::Nothing | Last::AsksForPermissions | Last::AllAskForAPlace => "1000000",
             };
             let order = BuildOrder {
                 content: Content::Folder(content.clone()),
@@ -176,6 +187,18 @@ impl Rig {
     /// A node without an identity manager, with these settings over the usual ones and these files.
     pub(crate) fn boot_with(settings: &serde_json::Value, files: &[(&str, &str)]) -> Self {
         let mut rig = Self::boot_machine((0, Last::Nothing), Certificates::None, settings, files);
+        rig.start_manager();
+        rig.wait_for_node();
+        rig
+    }
+
+    /// A node without an identity manager, registered with its controller, that has networks and a resource which all ask for.
+    pub(crate) fn boot_equipped(versions: usize) -> Self {
+        let settings = json!({"network": {"mode": "on"}});
+        let resources = json!([{"name": "place", "sharedCount": 8, "env": ["PLACE=here"]}]);
+        let files = [("/etc/muster/resources.json", &*resources.to_string())];
+        let images = (versions, Last::AllAskForAPlace);
+        let mut rig = Self::boot_machine(images, Certificates::None, &settings, &files);
         rig.start_manager();
         rig.wait_for_node();
         rig
@@ -280,6 +303,7 @@ impl Rig {
             iam: None,
             versions,
             sets: 0,
+            networks: None,
             commands: 0,
             files,
             _programs: programs,
@@ -315,6 +339,18 @@ impl Rig {
         iam.kill9().expect("it ends");
     }
 
+    /// The identity manager forgets whom it has registered, as one does that keeps this in memory and was started anew.
+    pub(crate) fn forget_permissions(&self) {
+        let registered = self.files.path().join("pki/registered");
+        fs::remove_dir_all(registered).expect("somebody was registered");
+    }
+
+    /// What the identity manager was asked for since it was started.
+    pub(crate) fn iam_said(&self) -> String {
+        let iam = self.iam.as_ref().expect("there is one");
+        iam.text(Stream::Stdout)
+    }
+
     /// Waits until the identity manager has taken an item's permissions back.
     pub(crate) fn wait_until_unregistered(&mut self, item: &str) {
         let iam = self.iam.as_mut().expect("there is one");
@@ -347,7 +383,12 @@ impl Rig {
             .map(|(item, version)| (item, &self.versions[*version]))
             .collect();
         let path = self.files.path().join(format!("sets/{}.json", self.sets));
-        let text = serde_json::to_string(&digests).expect("a set");
+        let mut set = json!({"items": digests});
+        if let Some((networks, addresses)) = &self.networks {
+            set["networks"] = networks.clone();
+            set["addresses"] = addresses.clone();
+        }
+        let text = set.to_string();
         // The controller looks at any moment.
         let beside = path.with_extension("new");
         fs::write(&beside, text).expect("it is written");
@@ -444,6 +485,16 @@ impl Rig {
     /// Folders and mounts of instances.
     pub(crate) fn places(&self) -> String {
         let look = "ls /run/muster/sm/runc; grep -c /run/muster/sm/ /proc/self/mounts";
+        self.machine.run(["sh", "-c", look]).expect("a list").stdout
+    }
+
+    /// Links, pinned namespaces and everything else that networks and instances leave, or do not. Rules are counted: each
+    /// instance has as many.
+    pub(crate) fn network_traces(&self) -> String {
+        let look = "ip -o link | wc -l; nft list ruleset | grep -vE 'packets|bytes' | wc -l; nft list ruleset | grep -cE 'packets|bytes'; \
+                    ls /run/muster/sm/network/netns /run/muster/sm/runc; \
+                    awk '$2 ~ \"^/run/muster/sm/\" {print $2}' /proc/self/mounts | sort; \
+                    find /run/muster/sm/network -type f | wc -l";
         self.machine.run(["sh", "-c", look]).expect("a list").stdout
     }
 

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::rig::{Rig, TIME};
 
-fn set(items: impl IntoIterator<Item = (usize, usize)>) -> BTreeMap<String, usize> {
+pub(crate) fn set(items: impl IntoIterator<Item = (usize, usize)>) -> BTreeMap<String, usize> {
     items
         .into_iter()
         .map(|(number, version)| (format!("item{number:02}"), version))
@@ -180,7 +180,7 @@ fn a_manager_killed_at_any_point_ends_where_it_should_and_touches_no_bystander()
 }
 
 /// The process of item 0, which nobody changes.
-fn one(pids: &Pids, rig: &Rig) -> Pids {
+pub(crate) fn one(pids: &Pids, rig: &Rig) -> Pids {
     let id = rig.instance_id("item00");
     let own = pids.iter().filter(|(unit, _)| unit.contains(&id));
     let own: Pids = own.map(|(unit, pid)| (unit.clone(), *pid)).collect();
