@@ -183,8 +183,13 @@ impl Console {
 
     /// Prints a part of an answer as it is.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), OutputClosed> {
+        self.print_bytes(text.as_bytes())
+    }
+
+    /// Prints what need not be text.
+    pub(crate) fn print_bytes(&mut self, bytes: &[u8]) -> Result<(), OutputClosed> {
         if self.failed.is_none()
-            && let Err(error) = self.out.write_all(text.as_bytes())
+            && let Err(error) = self.out.write_all(bytes)
         {
             self.failed = Some(error);
         }

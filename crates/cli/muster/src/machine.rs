@@ -20,6 +20,7 @@ mod stop;
 mod templates;
 mod terminal;
 mod verb;
+mod watch;
 
 use std::io;
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ use muster_join::NotReady;
 use muster_machine_api::reach::ReachError;
 
 pub(crate) use self::client::ConnectManagerError;
+use self::copy::EndsError;
 use self::join::JoinCommandError;
 use self::start::StartManagerError;
 use self::stop::StopManagerError;
@@ -58,6 +60,14 @@ pub(crate) enum MachineCommandError {
         #[source]
         source: ExecutorError,
     },
+    #[error("machine {machine}")]
+    Inside {
+        machine: String,
+        #[source]
+        source: ExecutorError,
+    },
+    #[error(transparent)]
+    Ends(#[from] EndsError),
     #[error(
         "machine {machine} is there and does not answer yet; `muster machine ssh {machine}` tries again, and `muster machine destroy {machine}` gives it up"
     )]
@@ -103,9 +113,13 @@ impl MachineCommandError {
             Self::WholeHome(_) | Self::WhereToCopy => Exit::Usage,
             // As shells and `timeout` have it.
             Self::Executor { source, .. } => Exit::Command(source.class.exit_code()),
-            Self::Reach(_) => Exit::Command(125),
+            Self::Ends(EndsError::Missing(_)) => Exit::NotFound,
+            Self::Ends(EndsError::NoFolder { .. } | EndsError::Folder(_)) => Exit::Refused,
             Self::Silent { .. } => Exit::Late,
             Self::Runtime(_)
+            | Self::Reach(_)
+            | Self::Inside { .. }
+            | Self::Ends(_)
             | Self::ReadFile { .. }
             | Self::Folder { .. }
             | Self::Several(_)
@@ -150,6 +164,10 @@ async fn carry_out(machine: Machine, console: &mut Console) -> Result<Exit, Comm
         }
         MachineCommand::Join(join) => {
             let joining = join::Joining::read(&join.unit, join.programs)?;
+            if join.dry_run {
+                joining.check(&manager, &join.machine, console).await?;
+                return Ok(Exit::Done);
+            }
             joining.join(&manager, &join.machine, console).await
         }
         MachineCommand::Leave(leave) => join::leave_all(&manager, leave, console).await,

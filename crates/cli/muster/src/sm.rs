@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use muster_api::domain::{InstanceState, InstanceStatus};
 use muster_config::ConfigError;
-use muster_image::{LayoutError, OpenImagesError};
+use muster_image::LayoutError;
 use muster_launcher::Report;
 use muster_sm::standalone::{Desired, ImageSourceError, Settings, Standalone, StandaloneError};
 use muster_telemetry::{InstallShutdownError, Shutdown};
@@ -34,6 +34,8 @@ pub(crate) enum SmCommandError {
     Run(#[source] StandaloneError),
     #[error("{failed} of {all} instances are not up")]
     NotUp { failed: usize, all: usize },
+    #[error("interrupted before everything was up or had failed")]
+    Interrupted,
 }
 
 impl SmCommandError {
@@ -47,10 +49,10 @@ impl SmCommandError {
         match self {
             Self::Desired { .. } => Exit::Usage,
             Self::NoFile { .. } => Exit::NotFound,
+            Self::Interrupted => Exit::Interrupted,
+            Self::Run(error) if error.is_in_use() => Exit::Refused,
             Self::Run(error) => match error {
-                StandaloneError::NotRoot
-                | StandaloneError::Images(OpenImagesError::InUse(_))
-                | StandaloneError::NoRuntime { .. } => Exit::Refused,
+                StandaloneError::NotRoot | StandaloneError::NoRuntime { .. } => Exit::Refused,
                 StandaloneError::Source { source, .. } if missing(source) => Exit::NotFound,
                 StandaloneError::Init(_) => Exit::Unreachable,
                 _ => Exit::Failed,
@@ -106,27 +108,45 @@ async fn look_after(
     };
     let stop = shutdown.token();
     let mut note = |text: &str| console.note(format!("muster: {text}"));
-    let starting = Standalone::start(&settings, desired, &mut note);
-    let Some(started) = stop.run_until_cancelled(starting).await else {
-        return Ok(());
+    let started = Standalone::start(&settings, desired, &mut note, stop.cancelled()).await;
+    let Some(mut standalone) = started.map_err(SmCommandError::Run)? else {
+        return interrupted(command);
     };
-    let mut standalone = started.map_err(SmCommandError::Run)?;
-    let mut settled = None;
+    let watched = watch(&mut standalone, shutdown, command, console).await;
+    // Whatever became of it: nothing is left running unsaid.
+    let finished = finish(standalone, command, console).await;
+    let settled = watched?;
+    finished?;
+    match settled {
+        Some(all) => judge(all, console),
+        None => interrupted(command),
+    }
+}
+
+/// Who waits for everything to be up has not seen it; who did not, wanted just this.
+fn interrupted(command: &cli::Run) -> Result<(), CommandError> {
+    match command.once {
+        true => Err(SmCommandError::Interrupted.into()),
+        false => Ok(()),
+    }
+}
+
+/// Tells what happens until the end is asked for, or until everything that is waited for is up or has failed: then how it all is.
+async fn watch(
+    standalone: &mut Standalone,
+    shutdown: &Shutdown,
+    command: &cli::Run,
+    console: &mut Console,
+) -> Result<Option<Vec<InstanceStatus>>, CommandError> {
+    let stop = shutdown.token();
     while let Some(report) = stop.run_until_cancelled(standalone.next()).await {
         match report.map_err(SmCommandError::Run)? {
             Report::Changed(changed) => tell(&changed, command.once, console)?,
-            Report::Settled(all) if command.once => {
-                settled = Some(all);
-                break;
-            }
+            Report::Settled(all) if command.once => return Ok(Some(all)),
             Report::Settled(_) => {}
         }
     }
-    finish(standalone, command, console).await?;
-    match settled {
-        Some(all) => judge(all, console),
-        None => Ok(()),
-    }
+    Ok(None)
 }
 
 /// Leaves what runs, or ends it.

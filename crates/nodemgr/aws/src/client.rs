@@ -136,7 +136,7 @@ struct Unsigned<'a> {
 }
 
 impl Client {
-    /// Asks EC2.
+    /// Asks EC2, or another service of the Query API.
     pub(crate) async fn call<A: Action>(
         &self,
         region: &Region,
@@ -144,7 +144,7 @@ impl Client {
     ) -> Result<A::Answer, CallError> {
         let answer = self
             .patiently(Unsigned {
-                service: "ec2",
+                service: A::SERVICE,
                 action: A::NAME,
                 region,
                 headers: &[("content-type", FORM)],

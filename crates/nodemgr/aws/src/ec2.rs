@@ -6,6 +6,7 @@
 mod action;
 mod fault;
 mod fleet;
+mod identity;
 mod images;
 mod instances;
 mod model;
@@ -20,6 +21,7 @@ pub use fleet::{
     CreateFleet, CreateLaunchTemplate, DeleteLaunchTemplate, DescribeLaunchTemplates, FleetAnswer,
     LaunchTemplate,
 };
+pub use identity::GetCallerIdentity;
 pub use images::{DescribeImages, newest};
 pub use instances::{
     DescribeInstances, InstanceData, InstancePage, RebootInstances, RootVolume, RunInstances,

@@ -29,6 +29,8 @@
 //!   answered, comes back before EC2 shows its machine, and the first attempt finds room this time.
 //! * A machine that EC2 does not show within [`AwsSettings::settle`] after it was made, or after a restart, is not believed to be
 //!   gone.
+//! * Which account answers is told ([`home`](muster_provider::Provider::home)): that another account does not know a machine says
+//!   nothing about it.
 //! * Nothing is changed that does not bear the mark, which is looked at before each change.
 //! * What EC2 would refuse is refused before it is asked: stopping a spot machine, hibernating one that was not made for it.
 //! * Machines are made only in regions in which [`list`](muster_provider::Provider::list) looks for them.
@@ -38,7 +40,8 @@
 //! # What the account must be allowed
 //! `ec2:` RunInstances, DescribeInstances, StartInstances, StopInstances, RebootInstances, TerminateInstances, DescribeImages,
 //! CreateTags; for spot machines of several types also CreateFleet, CreateLaunchTemplate, DescribeLaunchTemplates and
-//! DeleteLaunchTemplate; `ssm:GetParameter` for images that a parameter names; `iam:PassRole` for instance profiles.
+//! DeleteLaunchTemplate; `ssm:GetParameter` for images that a parameter names; `iam:PassRole` for instance profiles. The account's
+//! number is asked of STS, for which nobody needs leave; where STS cannot be reached, it is not known.
 //!
 //! # Tasks
 //! None. Requests that EC2 throttles are repeated a few times, at random intervals that grow; all else is the registry's to repeat.

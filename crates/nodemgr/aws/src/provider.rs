@@ -4,22 +4,23 @@ mod image;
 mod look;
 mod make;
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use muster_lifecycle::{Halt, State, Step, Verb, VerbSet};
 use muster_provider::{
-    Answer, BoxError, Described, FailureClass, Isolation, MachineSpec, ManagerId, Mark, Operation,
-    Order, Owned, Profile, Provider, ProviderError, ProviderId,
+    Answer, BoxError, Described, FailureClass, Home, Isolation, MachineSpec, ManagerId, Mark,
+    Operation, Order, Owned, Profile, Provider, ProviderError, ProviderId,
 };
 
 use self::look::Look;
 use crate::client::{CallError, Client};
 use crate::credentials::{CredentialSource, Keyring, default_region};
 use crate::ec2::{
-    DescribeInstances, Filter, Meaning, RebootInstances, StartInstances, StopInstances, StopMode,
-    TerminateInstances,
+    DescribeInstances, Filter, GetCallerIdentity, Meaning, RebootInstances, StartInstances,
+    StopInstances, StopMode, TerminateInstances,
 };
 use crate::endpoint::{InvalidEndpoint, check};
 use crate::fault::{ACTED, TERMINATED};
@@ -30,6 +31,10 @@ use crate::settings::{AwsSettings, InvalidRegion, Region};
 use crate::transport::{Http, HttpSetupError};
 use crate::wanted::TEMPLATE_TAG;
 
+/// How long to wait for the name of the account: networks may have a way to EC2 and none to the service that knows.
+const ACCOUNT_TIME: Duration = Duration::from_secs(10);
+/// How often launch templates are looked for that a manager left behind when it was killed.
+const SWEEP: Duration = Duration::from_secs(60);
 /// Pages of one list, at most: half a million machines.
 const MOST_PAGES: usize = 1000;
 
@@ -63,6 +68,8 @@ struct Inside {
     profile: Profile,
     launches: Launches,
     since: Instant,
+    /// When launch templates were swept, of which manager, where.
+    swept: Mutex<BTreeMap<(Region, ManagerId), Instant>>,
 }
 
 /// A failure, before it is known what was asked.
@@ -95,6 +102,8 @@ enum Trouble {
     NotYet(String),
     #[error("a list of machines has no end")]
     Endless,
+    #[error("nobody said within {0:?} which account the credentials are of")]
+    NoAccount(Duration),
 }
 
 impl AwsProvider {
@@ -166,6 +175,7 @@ impl AwsProvider {
             },
             launches: Launches::default(),
             since: Instant::now(),
+            swept: Mutex::default(),
         })))
     }
 
@@ -213,6 +223,16 @@ impl Inside {
         }
     }
 
+    /// The account. Which region a machine is in its name says.
+    async fn account(&self) -> Result<Option<Home>, Failure> {
+        let asked = self.client.call(&self.regions[0], &GetCallerIdentity);
+        let account = tokio::time::timeout(ACCOUNT_TIME, asked).await;
+        let account = account.map_err(|_| {
+            Failure::new(FailureClass::Retryable, Trouble::NoAccount(ACCOUNT_TIME))
+        })??;
+        Ok(Home::new(&account).ok())
+    }
+
     fn told(&self, instance: &crate::ec2::Instance, region: &Region) -> Option<Described> {
         describe(instance, region, self.settings.address, self.profile.verbs)
     }
@@ -227,10 +247,24 @@ impl Inside {
                     all.extend(self.told(&instance, region));
                 }
             }
-            self.sweep_templates(region, manager).await;
+            if self.is_to_sweep(region, manager) {
+                self.sweep_templates(region, manager).await;
+            }
         }
         all.retain(|described| described.mark.manager == *manager);
         Ok(all)
+    }
+
+    /// Whether it is time for a sweep. What is left behind is no hurry, and lists are many.
+    fn is_to_sweep(&self, region: &Region, manager: &ManagerId) -> bool {
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        swept.retain(|_, at| at.elapsed() < SWEEP);
+        let key = (region.clone(), manager.clone());
+        let is_due = !swept.contains_key(&key);
+        if is_due {
+            swept.insert(key, Instant::now());
+        }
+        is_due
     }
 
     /// Every instance that fits, of all pages.
@@ -381,5 +415,12 @@ impl Provider for AwsProvider {
             acted.map_err(|failure| failure.told(Operation::Act(verb), object))
         });
         acted.boxed()
+    }
+
+    fn home(&self) -> Answer<'_, Option<Home>> {
+        let account = self.0.account();
+        let home = account
+            .map(|account| account.map_err(|failure| failure.told(Operation::Home, "its account")));
+        home.boxed()
     }
 }

@@ -28,6 +28,7 @@ pub use self::check::{check_file, python};
 use self::server::Server;
 use self::world::World;
 use crate::credentials::CredentialSource;
+use crate::ec2::{Action as _, GetCallerIdentity};
 
 /// The access key that it knows.
 pub const ACCESS_KEY: &str = "AKIAFAKEFAKEFAKEFAKE";
@@ -82,6 +83,8 @@ pub struct FakeSettings {
     pub images: Vec<FakeImage>,
     /// Parameters of the Systems Manager.
     pub parameters: BTreeMap<&'static str, &'static str>,
+    /// The number of the account that its credentials are of.
+    pub account: &'static str,
 }
 
 /// The image that is always there.
@@ -110,6 +113,7 @@ impl Default for FakeSettings {
                 root_device: "/dev/sda1",
             }],
             parameters: BTreeMap::new(),
+            account: "123456789012",
         }
     }
 }
@@ -144,6 +148,8 @@ pub struct FakeView {
     pub tags: BTreeMap<String, String>,
     /// The parameters of the request that made it.
     pub made_with: BTreeMap<String, String>,
+    /// How often it was rebooted.
+    pub reboots: u32,
 }
 
 /// What server and test share.
@@ -217,7 +223,7 @@ impl FakeEc2 {
     pub fn changes(&self) -> Vec<String> {
         let requests = self.requests().into_iter().map(|request| request.action);
         requests
-            .filter(|action| !action.starts_with("Describe"))
+            .filter(|action| !action.starts_with("Describe") && action != GetCallerIdentity::NAME)
             .collect()
     }
 

@@ -135,8 +135,10 @@ impl Engine {
 
     async fn negotiate(&self) -> Result<Docker, EngineError> {
         let request = self.request(Method::GET, "/_ping", Bytes::new());
-        let response = send(&self.endpoint, request).await;
-        let response = response.map_err(|error| self.unreachable(error))?;
+        let response = tokio::time::timeout(PATIENCE, send(&self.endpoint, request)).await;
+        let response = response
+            .unwrap_or(Err(Refusal::RequestTimeoutError))
+            .map_err(|error| self.unreachable(error))?;
         let found = response.headers().get("api-version");
         let found = found.and_then(|value| value.to_str().ok()).unwrap_or("");
         let (major_version, minor_version) = match version(found) {
@@ -262,6 +264,22 @@ mod tests {
         for wrong in ["", "1", "1.", "a.b", "1.2.3"] {
             assert_eq!(version(wrong), None, "{wrong}");
         }
+    }
+
+    /// It took the connection, and that is all: nobody waits for it for ever. Time passes as soon as nothing else happens.
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_says_nothing_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("docker.sock");
+        let _silent = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let engine = Engine::new(Endpoint::Unix(path));
+        let asked = tokio::time::Instant::now();
+        let error = engine.docker().await.unwrap_err();
+        assert!(
+            matches!(error, EngineError::Unreachable { .. }),
+            "{error:?}"
+        );
+        assert_eq!(asked.elapsed(), PATIENCE);
     }
 
     #[tokio::test]

@@ -1,19 +1,18 @@
 //! Commands in a container: started through the engine, driven by a task each.
 
+mod begin;
 mod drive;
 mod frames;
 
-use bollard::models::{ExecConfig, ExecInspectResponse};
-use bytes::Bytes;
+use bollard::models::ExecInspectResponse;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use muster_executor::script::{LAUNCHER, NotStarted, Script, Started};
 use muster_executor::{
     Attached, Chunk, Command, Driver, ExecutorError, Exit, FailureClass, Operation, Running,
     Terminal, attached, running, signal_name,
 };
 use muster_provider::ResourceId;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::io::{AsyncReadExt as _, ReadHalf, WriteHalf};
 
 use self::drive::Drive;
 use self::frames::Frames;
@@ -21,12 +20,6 @@ use crate::engine::{Engine, EngineError};
 
 /// What is read from a connection at once.
 const PIECE: usize = 64 << 10;
-/// How much of what the engine says instead of starting a command is shown.
-const LONGEST_WORDS: usize = 1024;
-
-/// Keys that nobody presses sixteen times: the engine would take others for the wish to leave a terminal, and swallow them.
-const DETACH_KEY: &str = "ctrl-^";
-const DETACH_KEYS: usize = 16;
 
 /// A login shell: the best there is.
 const LOGIN: &str = "if command -v bash >/dev/null; then exec bash -l; fi; exec sh -l";
@@ -92,11 +85,7 @@ fn object(command: &Command) -> String {
 impl Exec {
     pub(crate) async fn run(&self, command: &Command) -> Result<Running, ExecutorError> {
         let object = object(command);
-        let script = script(command)?;
-        let begun = self.begin(command, &script, None).await;
-        let begun = begun.map_err(|(class, source)| {
-            ExecutorError::new(Operation::Run, object.clone(), class, source)
-        })?;
+        let begun = self.begin(Operation::Run, command, None).await?;
         let (running, driver) = running(object.clone(), command.input);
         self.drive(Operation::Run, object, command, begun, driver);
         Ok(running)
@@ -111,11 +100,8 @@ impl Exec {
         let command = command.unwrap_or(&login).clone();
         let command = command.env("TERM", &terminal.kind);
         let object = object(&command);
-        let script = script(&command)?;
-        let begun = self.begin(&command, &script, Some(terminal)).await;
-        let begun = begun.map_err(|(class, source)| {
-            ExecutorError::new(Operation::Attach, object.clone(), class, source)
-        })?;
+        let begun = self.begin(Operation::Attach, &command, Some(terminal));
+        let begun = begun.await?;
         let (attached, driver) = attached(object.clone(), terminal.size);
         self.drive(Operation::Attach, object, &command, begun, driver);
         Ok(attached)
@@ -136,103 +122,6 @@ impl Exec {
             timeout: command.timeout,
         };
         tokio::spawn(drive.run(begun, driver));
-    }
-
-    /// Starts a command, and waits until it says as which process.
-    async fn begin(
-        &self,
-        command: &Command,
-        script: &Script,
-        terminal: Option<&Terminal>,
-    ) -> Result<Begun, Failure> {
-        let words = match terminal {
-            None => ["sh", "-c", LAUNCHER].map(str::to_owned),
-            Some(terminal) => words(script, terminal)?,
-        };
-        let config = ExecConfig {
-            attach_stdin: Some(true),
-            attach_stdout: Some(true),
-            attach_stderr: Some(true),
-            tty: Some(terminal.is_some()),
-            detach_keys: Some([DETACH_KEY; DETACH_KEYS].join(",")),
-            cmd: Some(words.to_vec()),
-            user: command.user.clone(),
-            ..ExecConfig::default()
-        };
-        let docker = self.engine.docker().await.map_err(failed)?;
-        let created = docker.create_exec(self.container.as_str(), config).await;
-        let created =
-            created.map_err(|error| failed(EngineError::new("prepare a command", error)))?;
-        let id = created.id;
-        let path = format!("/exec/{id}/start");
-        let body = serde_json::json!({ "Detach": false, "Tty": terminal.is_some() });
-        let body = Bytes::from(body.to_string());
-        let stream = self.engine.upgrade("start a command", &path, body).await;
-        let (read, mut input) = tokio::io::split(stream.map_err(failed)?);
-        if terminal.is_none() {
-            // Where there is no shell nobody reads it, and the engine says so below.
-            let _ = input.write_all(&script.line()).await;
-        }
-        let frames = terminal.is_none().then(Frames::default);
-        self.heading(id, script, input, Output { read, frames })
-            .await
-    }
-
-    /// Reads until the answer is there.
-    async fn heading(
-        &self,
-        id: String,
-        script: &Script,
-        input: Input,
-        mut output: Output,
-    ) -> Result<Begun, Failure> {
-        let mut heading = script.heading();
-        // What comes before the answer is the engine's, if the answer never comes.
-        let mut words = Vec::new();
-        let mut errors = Vec::new();
-        let (started, rest) = 'answer: loop {
-            let Some(chunks) = output.read().await.map_err(interrupted)? else {
-                return Err(self.no_answer(&id, &words).await);
-            };
-            let mut chunks = chunks.into_iter();
-            while let Some(chunk) = chunks.next() {
-                let bytes = chunk.bytes();
-                let room = LONGEST_WORDS.saturating_sub(words.len()).min(bytes.len());
-                words.extend_from_slice(&bytes[..room]);
-                if let Chunk::Stderr(_) = chunk {
-                    errors.push(chunk);
-                    continue;
-                }
-                if let Some((started, rest)) = heading.take(bytes) {
-                    let rest = (!rest.is_empty()).then_some(Chunk::Stdout(rest));
-                    let after = rest.into_iter().chain(chunks);
-                    break 'answer (started, after.collect::<Vec<_>>());
-                }
-            }
-        };
-        errors.extend(rest);
-        match started {
-            Started::Process(process) => Ok(Begun {
-                id,
-                process,
-                input,
-                output,
-                first: errors,
-            }),
-            Started::Not(why) => Err((why.class(), why.into())),
-        }
-    }
-
-    /// Why there is no answer: there is no shell, no such user, or the container has ended.
-    async fn no_answer(&self, id: &str, words: &[u8]) -> Failure {
-        match self.inspect(id).await {
-            Ok(it) if matches!(it.exit_code, Some(126 | 127)) => {
-                let words = String::from_utf8_lossy(words).trim().to_owned();
-                (FailureClass::NotStarted, words.into())
-            }
-            Ok(_) => interrupted(NotStarted::Answer),
-            Err(error) => failed(error),
-        }
     }
 
     async fn inspect(&self, id: &str) -> Result<ExecInspectResponse, EngineError> {
@@ -263,32 +152,6 @@ impl Output {
             chunks.push(chunk);
         }
         Ok(Some(chunks))
-    }
-}
-
-/// The program that becomes the command. Whom it runs as is the engine's part.
-fn script(command: &Command) -> Result<Script, ExecutorError> {
-    let mut command = command.clone();
-    command.user = None;
-    Script::new(&command)
-}
-
-/// What a terminal is started with: it has its size before the command can look at it.
-fn words(script: &Script, terminal: &Terminal) -> Result<[String; 3], Failure> {
-    let [shell, option, text] = script.words();
-    let size = terminal.size;
-    let sized = format!(
-        "stty cols {} rows {} 2>/dev/null\n",
-        size.columns, size.rows
-    );
-    let text = [sized.into_bytes(), text].concat();
-    let word = |bytes| String::from_utf8(bytes);
-    match (word(shell), word(option), word(text)) {
-        (Ok(shell), Ok(option), Ok(text)) => Ok([shell, option, text]),
-        _ => {
-            let why = "a command for a terminal must be UTF-8 text";
-            Err((FailureClass::Refused, why.into()))
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use bollard::query_parameters::{
 use futures_util::{FutureExt as _, StreamExt as _};
 use muster_lifecycle::{State, Verb, VerbSet};
 use muster_provider::{
-    Answer, Capabilities, ClientToken, Described, FailureClass, Isolation, ManagerId, Mark,
+    Answer, Capabilities, ClientToken, Described, FailureClass, Home, Isolation, ManagerId, Mark,
     Operation, Order, Owned, Profile, Provider, ProviderError, ProviderId, ResourceId,
 };
 use tokio::time::Instant;
@@ -64,6 +64,8 @@ struct Memory {
     spent: VecDeque<ClientToken>,
     /// Machines that reboot just now: between its two halves the engine shows them as stopped.
     rebooting: BTreeSet<ResourceId>,
+    /// What the engine called itself last.
+    home: Option<Home>,
 }
 
 impl DockerProvider {
@@ -390,6 +392,25 @@ impl DockerProvider {
         Ok(ours.collect())
     }
 
+    /// What the engine calls itself. It keeps the name beside its containers, so that one whose disk is not there has another.
+    async fn engine_id(&self) -> Result<Option<Home>, Failure> {
+        let docker = self.engine.docker().await?;
+        let info = docker.info().await;
+        let info = info.map_err(|error| EngineError::new("describe itself", error))?;
+        Ok(info.id.and_then(|id| Home::new(&id).ok()))
+    }
+
+    /// Who answers. An engine that draws a new name for each answer, as podman's does, tells nothing by it.
+    async fn who_answers(&self) -> Result<Option<Home>, Failure> {
+        let first = self.engine_id().await?;
+        let known = self.memory().home.clone();
+        if first.is_none() || first == known || first == self.engine_id().await? {
+            self.memory().home.clone_from(&first);
+            return Ok(first);
+        }
+        Ok(None)
+    }
+
     fn answer<T>(
         &self,
         operation: Operation,
@@ -469,6 +490,10 @@ impl Provider for DockerProvider {
             self.answer(Operation::Act(verb), object, done)
         }
         .boxed()
+    }
+
+    fn home(&self) -> Answer<'_, Option<Home>> {
+        async move { self.answer(Operation::Home, "itself", self.who_answers().await) }.boxed()
     }
 }
 

@@ -23,7 +23,26 @@ const MEGABYTES: u32 = 1024;
 const ROUNDS: usize = 3;
 const TARGET: f64 = 0.8;
 
+/// What a server and its client are, for the measurement.
+const TOOLS: [&str; 4] = [
+    "/usr/sbin/sshd",
+    "/usr/bin/ssh-keygen",
+    "/usr/bin/ssh",
+    "/usr/bin/sftp",
+];
+
 fn main() -> ExitCode {
+    if !rustix::process::geteuid().is_root() {
+        println!(
+            "skipped: copy: an SSH server of a measurement lets root in, and this is not root"
+        );
+        return ExitCode::SUCCESS;
+    }
+    // Whoever may measure and cannot has measured nothing.
+    if let Some(missing) = TOOLS.into_iter().find(|it| !Path::new(it).exists()) {
+        println!("copy: {missing} is missing: run scripts/setup");
+        return ExitCode::FAILURE;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -42,6 +42,7 @@ mod executor;
 pub mod files;
 mod forward;
 mod gather;
+mod linger;
 pub mod local;
 mod power;
 mod rsync;
@@ -64,4 +65,4 @@ pub use running::{
     Attached, Chunk, Driver, InputClosed, Output, Resizer, Running, Stdin, attached, running,
 };
 pub use signal::{signal_name, signal_number};
-pub use transfer::{Direction, Progress, Report, Transfer};
+pub use transfer::{Direction, Progress, Report, Transfer, WithoutRsync};

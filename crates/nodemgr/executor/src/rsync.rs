@@ -23,7 +23,7 @@ use crate::error::{BoxError, ExecutorError, FailureClass, Operation};
 use crate::executor::Executor;
 use crate::running::{Chunk, Running, Stdin};
 use crate::transfer::plan::{PART, PART_DIGITS, RSYNC_PARTS};
-use crate::transfer::{Direction, Patience, Report, Transfer};
+use crate::transfer::{Direction, Patience, Report, Transfer, WithoutRsync};
 
 use self::said::Said;
 
@@ -54,8 +54,16 @@ pub(crate) async fn sync(
     executor: &dyn Executor,
     transfer: &Transfer,
 ) -> Result<Report, ExecutorError> {
-    if !is_possible(executor, transfer).await? {
-        return executor.copy(transfer).await;
+    let without = match ways(executor, transfer).await? {
+        Ways::Rsync => None,
+        Ways::Copy(without) => Some(without),
+    };
+    if let Some(without_rsync) = without {
+        let copied = executor.copy(transfer).await?;
+        return Ok(Report {
+            without_rsync,
+            ..copied
+        });
     }
     // A folder that is to be filled has to be there with all above it.
     match transfer.direction {
@@ -129,26 +137,15 @@ fn release(answer: &[u8]) -> Option<(u32, u32)> {
     Some((number()?, number()?))
 }
 
+/// How two folders can be made the same.
+enum Ways {
+    Rsync,
+    /// Without it, and why, unless rsync is not for that at all.
+    Copy(Option<WithoutRsync>),
+}
+
 /// rsync is for folders; both sides must have it.
-async fn is_possible(executor: &dyn Executor, transfer: &Transfer) -> Result<bool, ExecutorError> {
-    let here = tokio::process::Command::new("rsync")
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .await;
-    let Ok(here) = here.map(|it| (it.status, release(&it.stdout))) else {
-        return Ok(false);
-    };
-    let is_fit = match (here, transfer.direction) {
-        ((status, _), Direction::Up) => status.success(),
-        ((status, release), Direction::Down) => {
-            status.success() && release.is_some_and(|it| it >= SAFE_TO_RECEIVE)
-        }
-    };
-    if !is_fit {
-        return Ok(false);
-    }
+async fn ways(executor: &dyn Executor, transfer: &Transfer) -> Result<Ways, ExecutorError> {
     let is_folder = match transfer.direction {
         Direction::Up => transfer.local.is_dir(),
         Direction::Down => {
@@ -158,13 +155,36 @@ async fn is_possible(executor: &dyn Executor, transfer: &Transfer) -> Result<boo
         }
     };
     if !is_folder {
-        return Ok(false);
+        return Ok(Ways::Copy(None));
     }
-    match executor.run(&Command::new("rsync").arg("--version")).await {
-        Ok(running) => Ok(running.wait().await?.is_success()),
-        Err(error) if error.class.is_not_started() => Ok(false),
-        Err(error) => Err(error),
+    let here = tokio::process::Command::new("rsync")
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .await;
+    let here = here.ok().filter(|it| it.status.success());
+    if let Some(without) = unfit(here.as_ref().map(|it| &*it.stdout), transfer.direction) {
+        return Ok(Ways::Copy(Some(without)));
     }
+    let there = match executor.run(&Command::new("rsync").arg("--version")).await {
+        Ok(running) => running.wait().await?.is_success(),
+        Err(error) if error.class.is_not_started() => false,
+        Err(error) => return Err(error),
+    };
+    Ok(match there {
+        true => Ways::Rsync,
+        false => Ways::Copy(Some(WithoutRsync::There)),
+    })
+}
+
+/// Why the rsync here is not asked, of what it answers to `--version` if there is one.
+fn unfit(answer: Option<&[u8]>, direction: Direction) -> Option<WithoutRsync> {
+    let Some(answer) = answer else {
+        return Some(WithoutRsync::Here);
+    };
+    let is_safe = release(answer).is_some_and(|it| it >= SAFE_TO_RECEIVE);
+    (direction == Direction::Down && !is_safe).then_some(WithoutRsync::Unsafe)
 }
 
 fn failed(transfer: &Transfer, class: FailureClass, source: BoxError) -> ExecutorError {
@@ -352,6 +372,20 @@ mod tests {
         ];
         for (answer, expected) in known {
             assert_eq!(release(answer), *expected, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn an_rsync_that_believes_machines_is_asked_for_uploads_only() {
+        let (old, new): (&[u8], &[u8]) = (b"rsync  version 3.2.7  x", b"rsync  version 3.4.0  x");
+        assert_eq!(unfit(Some(old), Direction::Up), None);
+        assert_eq!(
+            unfit(Some(old), Direction::Down),
+            Some(WithoutRsync::Unsafe)
+        );
+        assert_eq!(unfit(Some(new), Direction::Down), None);
+        for direction in [Direction::Up, Direction::Down] {
+            assert_eq!(unfit(None, direction), Some(WithoutRsync::Here));
         }
     }
 }

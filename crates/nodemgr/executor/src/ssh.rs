@@ -2,7 +2,8 @@
 //!
 //! A server allows some sessions per connection (OpenSSH: ten). An executor uses fewer than that on each connection and makes
 //! another connection when all are in use. There are 32 of them at most: whoever needs one more waits. Files and forwarded ports
-//! have connections of their own: what is not read by whoever asked for it holds up all of a connection.
+//! have connections of their own: what is not read by whoever asked for it holds up all of a connection. What passes through a
+//! forwarded port has one alone, as long as there are no more than eight; beyond that it shares one.
 
 mod access;
 mod exec;

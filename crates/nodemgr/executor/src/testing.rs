@@ -39,6 +39,11 @@ pub trait Rig: fmt::Debug + Sync {
     /// the power; if there are such programs.
     fn power_log(&self) -> Option<PathBuf>;
 
+    /// Whether it takes minutes for what others do in seconds: then cases that move much are left out.
+    fn is_slow(&self) -> bool {
+        false
+    }
+
     /// Whether a command that ends with 137 is told from one that was killed. Not by those to whom another program tells one number.
     fn tells_codes_from_signals(&self) -> bool {
         true
@@ -74,7 +79,7 @@ struct Case {
 
 /// A case, by the name of its function.
 macro_rules! case {
-    ($needs:ident, $name:literal, $run:path) => {
+    ($needs:ident, $name:expr, $run:path) => {
         $crate::testing::Case {
             name: $name,
             needs: muster_provider::Means::$needs,
@@ -93,6 +98,9 @@ fn can(executor: &dyn Executor, needs: Means) -> bool {
     }
 }
 
+/// Cases that move much.
+const BULKY: [&str; 2] = [trees::TEN_THOUSAND, copies::LARGE];
+
 /// Runs every case.
 pub async fn run(rig: &dyn Rig) -> Report {
     let mut report = Report::default();
@@ -104,7 +112,9 @@ pub async fn run(rig: &dyn Rig) -> Report {
         .chain(paths::CASES);
     for (index, case) in cases.enumerate() {
         let executor = rig.executor();
-        let outcome = if can(executor.as_ref(), case.needs) {
+        let outcome = if rig.is_slow() && BULKY.contains(&case.name) {
+            CaseOutcome::Skipped("it moves much".to_owned())
+        } else if can(executor.as_ref(), case.needs) {
             let bench = Bench::new(rig, executor, index);
             let result = match bench.set_up().await {
                 Ok(()) => (case.run)(&bench).await,

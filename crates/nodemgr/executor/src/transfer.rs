@@ -112,4 +112,20 @@ pub struct Report {
     pub skipped: Vec<RelPath>,
     /// Whether rsync did it.
     pub rsync: bool,
+    /// Why it did not, where it would have been asked.
+    pub without_rsync: Option<WithoutRsync>,
+}
+
+/// Why files were copied one by one that rsync would have made the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WithoutRsync {
+    /// There is none here.
+    #[error("there is no rsync here")]
+    Here,
+    /// The one here believes what a machine says.
+    #[error("rsync here is older than 3.4 and would let a machine write outside of the folder")]
+    Unsafe,
+    /// The machine has none.
+    #[error("the machine has no rsync")]
+    There,
 }

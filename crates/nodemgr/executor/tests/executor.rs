@@ -14,6 +14,8 @@ mod full;
 mod hostile;
 #[path = "executor/hostile_rsync.rs"]
 mod hostile_rsync;
+#[path = "executor/local_sudo.rs"]
+mod local_sudo;
 #[path = "executor/lost.rs"]
 mod lost;
 #[path = "executor/proxy.rs"]

@@ -2,7 +2,7 @@
 //!
 //! # Entry points
 //! * [`UnitFile`] is what a Unit is to those who join: addresses, certificates, and where its authority is. `muster up` writes
-//!   one, operators write their own.
+//!   one, operators write their own: a Unit on another machine is called with an operator's certificate.
 //! * [`wait_ready`] waits for a machine that is booting.
 //! * [`Facts::ask`] looks at a machine; [`plan`] decides what is to be done there, or why it cannot be; [`install`] does it.
 //!   After that the node's identity manager runs and has called the Main Node's.
@@ -51,4 +51,4 @@ pub use self::carry::{JoinError, begin_work, install, restart};
 pub use self::facts::{Facts, FactsError};
 pub use self::plan::{Plan, Refusal, plan};
 pub use self::ready::{NotReady, has_answered, wait_answer, wait_ready};
-pub use self::unit::{UnitFile, UnitFileError};
+pub use self::unit::{Credentials, UnitFile, UnitFileError};

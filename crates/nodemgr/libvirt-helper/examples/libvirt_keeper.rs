@@ -53,6 +53,8 @@ async fn main() -> Result<(), KeeperError> {
     hypervisor.uri = uri.clone();
     hypervisor.helper = helper.into();
     hypervisor.acceleration = Acceleration::Tcg;
+    // What boots need not know of a power button.
+    hypervisor.stop_grace = Duration::from_secs(1);
     let provider = Arc::new(LibvirtProvider::open(hypervisor)?);
     let keeper = Keeper::start(folder, provider, None, settings()).await?;
     keeper.carry_out(steps, |key| machine(image, key)).await?;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use muster_provider::BoxError;
 use reqwest::header::{CONTENT_RANGE, RANGE};
-use reqwest::{Client, Response, StatusCode};
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Client, Response, StatusCode, Url};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
@@ -48,6 +49,27 @@ pub(crate) enum DownloadError {
     },
 }
 
+/// A list of checksums proves nothing that came over an open line.
+#[derive(Debug, thiserror::Error)]
+#[error("it leads from an encrypted line to an open one")]
+struct OpenLine;
+
+/// How often a place may lead to another.
+const MOST_REDIRECTS: usize = 10;
+
+fn stays_encrypted(from: &Url, to: &Url) -> bool {
+    from.scheme() != "https" || to.scheme() == "https"
+}
+
+fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let from = attempt.previous().last();
+    match from.is_none_or(|from| stays_encrypted(from, attempt.url())) {
+        false => attempt.error(OpenLine),
+        true if attempt.previous().len() > MOST_REDIRECTS => attempt.stop(),
+        true => attempt.follow(),
+    }
+}
+
 /// Asks for files.
 #[derive(Debug, Clone)]
 pub(crate) struct Downloads {
@@ -79,6 +101,7 @@ impl Downloads {
             .connect_timeout(CONNECT)
             .read_timeout(stall)
             .pool_max_idle_per_host(0)
+            .redirect(Policy::custom(follow))
             .build()?;
         Ok(Self { client, largest })
     }

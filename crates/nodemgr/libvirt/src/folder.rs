@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use muster_provider::Mark;
+use muster_provider::{ClientToken, Mark};
 use uuid::Uuid;
 
 use crate::error::Trouble;
@@ -15,6 +15,8 @@ use crate::power::PowerChange;
 
 const MACHINES: &str = "machines";
 const GONE: &str = "gone";
+/// What tells this folder from every other.
+const NAME: &str = "name";
 const ORDER: &str = "order.json";
 const MADE: &str = "made";
 const POWER: &str = "power.json";
@@ -71,8 +73,26 @@ impl Folders {
         let folders = Self {
             root: root.to_owned(),
         };
+        let name = root.join(NAME);
+        folders.draw_name(&name).map_err(|error| (name, error))?;
         folders.sweep();
         Ok(folders)
+    }
+
+    fn draw_name(&self, path: &Path) -> io::Result<()> {
+        // Also one that is empty: nobody can tell by it.
+        if if_there(muster_durable::read(path, LARGEST))?.is_none_or(|text| text.is_empty()) {
+            let name = ClientToken::random();
+            muster_durable::write(path, name.as_str().as_bytes(), RECORD_MODE)?;
+        }
+        Ok(())
+    }
+
+    /// The folder's own name, which it was given when it was made. Where another disk is mounted in its place, or none, it is another.
+    pub(crate) fn name(&self) -> Result<String, Trouble> {
+        let path = self.root.join(NAME);
+        let text = muster_durable::read(&path, LARGEST).map_err(trouble("read", &path))?;
+        Ok(String::from_utf8_lossy(&text).trim().to_owned())
     }
 
     /// Removes folders without an order. The order is written first and removed last, so nothing of worth is in them.

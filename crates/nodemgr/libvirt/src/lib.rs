@@ -6,8 +6,8 @@
 //!
 //! # Entry points
 //! * [`LibvirtProvider::open`] with [`Settings`] gives the provider.
-//! * [`Catalog`] are the distributions that are known by name: none, but those that [`Settings::catalog`] is given. Each has a
-//!   list of checksums, and comes encrypted or from this host.
+//! * [`Catalog`] are the distributions that are known by name: none, but those that [`Settings::catalog`] is given, such as
+//!   [`Catalog::published`]. Each has a list of checksums, and comes encrypted or from this host.
 //! * [`protocol`], [`metadata`] and [`status`] are what this crate and the helper have in common.
 //!
 //! # What an order means
@@ -61,6 +61,7 @@
 mod catalog;
 mod checksum;
 mod disk;
+mod distributions;
 mod domain;
 mod download;
 mod error;

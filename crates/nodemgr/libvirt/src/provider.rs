@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use futures_util::FutureExt as _;
 use muster_lifecycle::{Halt, State, Step, Verb, VerbSet, decide};
 use muster_provider::{
-    Answer, Capabilities, Capability, Described, Isolation, ManagerId, Mark, Means, Operation,
-    Order, Owned, Profile, Provider, ProviderError, ProviderId, Transport,
+    Answer, Capabilities, Capability, Described, Home, Isolation, ManagerId, Mark, Means,
+    Operation, Order, Owned, Profile, Provider, ProviderError, ProviderId, Transport,
 };
 use tokio::sync::{OnceCell, OwnedMutexGuard};
 use uuid::Uuid;
@@ -180,6 +180,14 @@ impl Shared {
         })
     }
 
+    /// Machines are of a hypervisor and of a folder: who has neither knows nothing of them.
+    async fn home(&self) -> Result<Option<Home>, Trouble> {
+        let name = self
+            .on_disk(Uuid::nil(), |folders, _| folders.name())
+            .await?;
+        Ok(Home::new(&format!("{}#{name}", self.settings.uri)).ok())
+    }
+
     async fn ask(&self, request: Request) -> Result<Reply, Trouble> {
         self.helpers.ask(&request).await.map_err(Trouble::Libvirt)
     }
@@ -332,6 +340,14 @@ impl Provider for LibvirtProvider {
         }
         .boxed()
     }
+
+    fn home(&self) -> Answer<'_, Option<Home>> {
+        async move {
+            let home = self.shared.home().await;
+            home.map_err(|trouble| self.error(Operation::Home, "itself", trouble))
+        }
+        .boxed()
+    }
 }
 
 #[cfg(test)]
@@ -361,6 +377,26 @@ mod tests {
             let refused = LibvirtProvider::open(settings).unwrap_err();
             assert!(matches!(refused, OpenLibvirtError::RemoteUri { .. }));
         }
+    }
+
+    /// A disk that is not mounted is seen by what stands in its place.
+    #[tokio::test]
+    async fn a_folder_is_told_from_another_at_the_same_place() {
+        let root = tempfile::tempdir().unwrap();
+        let (folder, cache) = (root.path().join("machines"), root.path().join("cache"));
+        let open = || LibvirtProvider::open(Settings::new(&folder, &cache)).unwrap();
+        let home = open().home().await.unwrap();
+        assert!(home.is_some());
+        assert_eq!(open().home().await.unwrap(), home, "it lasts");
+        let mut other = Settings::new(&folder, &cache);
+        other.uri = "qemu:///session".to_owned();
+        let other = LibvirtProvider::open(other).unwrap();
+        assert_ne!(other.home().await.unwrap(), home);
+
+        let provider = open();
+        std::fs::rename(&folder, root.path().join("unmounted")).unwrap();
+        provider.home().await.unwrap_err();
+        assert_ne!(open().home().await.unwrap(), home);
     }
 
     #[test]

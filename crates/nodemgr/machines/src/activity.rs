@@ -69,6 +69,17 @@ impl Load {
             .fetch_max(until.as_millis(), Ordering::Relaxed);
     }
 
+    /// The machine is in use until then, if it was in use by nobody. Of several who ask at once, one is told so.
+    pub(crate) fn reserve(&self, until: Moment, now: Moment) -> bool {
+        if self.work().is_busy(now) {
+            return false;
+        }
+        let free = |held: u64| (held <= now.as_millis()).then_some(until.as_millis());
+        let held = &self.heartbeat_until;
+        held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free)
+            .is_ok()
+    }
+
     pub(crate) fn has_worked(&self) -> bool {
         self.worked.load(Ordering::Relaxed)
     }

@@ -13,9 +13,11 @@
 
 mod answers;
 mod listing;
+mod lost;
 mod nodes;
 mod pools;
 mod quota;
+mod strays;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -24,19 +26,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_lifecycle::{Ended, Moment, Reason, RefusedVerb, Seen, State, Step, Verb, VerbSet};
-use muster_provider::{ClientToken, Described, MachineId, ManagerId, Order, Owned, ProviderId};
+use muster_provider::{
+    ClientToken, Described, Home, MachineId, ManagerId, Order, Owned, ProviderId,
+};
 
 use crate::activity::{Contact, Load};
 use crate::agenda::Agenda;
 pub(crate) use crate::book::answers::CallFailure;
-pub(crate) use crate::book::listing::Standing;
+pub(crate) use crate::book::listing::{Listed, Standing};
 pub use crate::book::pools::Pool;
 pub(crate) use crate::book::pools::PoolChange;
 use crate::book::pools::PoolState;
+use crate::book::strays::Strays;
 use crate::book::time::Rest;
 use crate::error::{AskError, OrderError};
 use crate::event::{Happened, MachineEvent};
-use crate::record::{MachineOrder, Phase, Record};
+use crate::record::{Lost, MachineOrder, Phase, Record};
 use crate::settings::Settings;
 
 /// A call to a provider.
@@ -47,7 +52,8 @@ pub(crate) enum Call {
     Find(MachineId, ClientToken),
     Act(MachineId, Owned, Verb),
     Destroy(MachineId, Owned),
-    Describe(MachineId, Owned),
+    /// Asks for a machine by name, and if it is not there, whether the one who has it answers.
+    Describe(MachineId, Owned, Option<Home>),
     /// Something that bears our mark and that nobody needs.
     DestroyStray(Owned, Reason),
     List(Look),
@@ -58,6 +64,8 @@ pub(crate) enum Call {
 pub(crate) struct Look {
     /// What changed later than this is newer than what the look shows.
     pub(crate) seen: u64,
+    /// Whether the provider is also asked who answers.
+    pub(crate) home: bool,
 }
 
 /// What is under way with a machine.
@@ -139,6 +147,10 @@ struct Source {
     next_look: Moment,
     failures: u32,
     on_its_way: BTreeSet<MachineId>,
+    /// When to ask again who answers, and whether that was told when it was asked last.
+    next_home: Moment,
+    tells_home: bool,
+    strays: Strays,
 }
 
 /// What a step led to. Changes and events are made durable before anything else is done about them.
@@ -206,6 +218,9 @@ impl Book {
             next_look: now,
             failures: 0,
             on_its_way: BTreeSet::new(),
+            next_home: now,
+            tells_home: false,
+            strays: Strays::default(),
         };
         let mut book = Self {
             manager,
@@ -520,10 +535,12 @@ impl Book {
     /// A machine does not exist any more, or was never made.
     fn end(&mut self, id: &MachineId, reason: Reason, failure: Option<String>, now: Moment) {
         self.change(id, |record| {
+            let lost = record.made().filter(|_| reason == Reason::Outside);
             record.phase = Phase::Gone {
                 since: now,
                 reason,
                 failure,
+                lost: lost.map(Lost::from),
             };
         });
         if let Some(entry) = self.entries.get_mut(id) {
@@ -551,6 +568,7 @@ impl Book {
         let Ok(seen) = next.life.observe(described.state, now) else {
             return;
         };
+        lost::is_seen(&mut next);
         let changed = next != *made;
         if changed {
             self.change(id, |record| record.phase = Phase::Made(next));

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use muster_lifecycle::{Moment, Reason, State, Verb};
 use muster_provider::{
-    Described, FailureClass, MachineId, ManagerId, Owned, Provider, ProviderError, ProviderId,
+    Described, FailureClass, Home, MachineId, ManagerId, Owned, Provider, ProviderError, ProviderId,
 };
 use muster_telemetry::ErrorChain;
 use tokio::sync::oneshot;
 
-use crate::book::{Book, Call, CallFailure, Look};
+use crate::book::{Book, Call, CallFailure, Listed, Look};
 use crate::fault::hit_answered;
 
 /// What a call came to.
@@ -21,8 +21,8 @@ pub(crate) enum Answered {
     Searched(MachineId, Result<Option<Described>, CallFailure>),
     Acted(MachineId, Verb, Result<State, CallFailure>),
     Described(MachineId, Result<Option<Described>, CallFailure>),
-    Stray(Owned, Reason, Result<State, CallFailure>),
-    Listed(ProviderId, Look, Result<Vec<Described>, CallFailure>),
+    Stray(ProviderId, Owned, Reason, Result<State, CallFailure>),
+    Listed(ProviderId, Look, Result<Listed, CallFailure>),
 }
 
 impl Answered {
@@ -33,7 +33,9 @@ impl Answered {
             Self::Searched(id, result) => book.searched(&id, result, now),
             Self::Acted(id, verb, result) => book.acted(&id, verb, result, now),
             Self::Described(id, result) => book.described(&id, result, now),
-            Self::Stray(owned, reason, result) => book.stray_destroyed(&owned, reason, result, now),
+            Self::Stray(provider, owned, reason, result) => {
+                book.stray_destroyed(provider, &owned, reason, result, now);
+            }
             Self::Listed(provider, look, result) => book.listed(provider, look, result, now),
         }
     }
@@ -50,6 +52,7 @@ fn failure(error: &ProviderError) -> CallFailure {
         operation,
         class: error.class,
         text,
+        elsewhere: false,
     }
 }
 
@@ -65,8 +68,56 @@ async fn in_time<T>(
             operation: operation.to_owned(),
             class: FailureClass::Retryable,
             text: format!("there was no answer within {longest:?}"),
+            elsewhere: false,
         }),
     }
+}
+
+/// A machine is not there. That says something only if the one answers who has it.
+async fn absent(
+    provider: &dyn Provider,
+    has_it: Option<&Home>,
+    longest: Duration,
+) -> Result<Option<Described>, CallFailure> {
+    let Some(has_it) = has_it else {
+        return Ok(None);
+    };
+    match in_time(longest, "name", provider.home()).await? {
+        Some(answers) if answers != *has_it => {
+            let name = provider.profile().id;
+            let text = format!("{answers} answers for {name} now, and {has_it} has the machine");
+            tracing::warn!(
+                provider = %name, %answers, %has_it,
+                "somebody else answers for a provider than the one that has a machine"
+            );
+            Err(CallFailure {
+                operation: "describe".to_owned(),
+                class: FailureClass::Refused,
+                text,
+                elsewhere: true,
+            })
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Everything that bears our mark, and who shows it.
+async fn list(
+    provider: &dyn Provider,
+    manager: &ManagerId,
+    look: Look,
+    longest: Duration,
+) -> Result<Listed, CallFailure> {
+    // Who does not say who he is may show his machines all the same.
+    let home = match look.home {
+        true => in_time(longest, "name", provider.home()).await.ok(),
+        false => None,
+    };
+    let machines = in_time(longest, "list", provider.list(manager)).await?;
+    Ok(Listed {
+        home: home.flatten(),
+        machines,
+    })
 }
 
 /// Comes when nobody waits for an answer any more, if that can happen.
@@ -108,6 +159,7 @@ pub(crate) async fn call(
                     operation: verb.as_str().to_owned(),
                     class: FailureClass::Retryable,
                     text: "something more urgent was asked".to_owned(),
+                    elsewhere: false,
                 }),
             };
             Answered::Acted(id.clone(), *verb, acted)
@@ -116,16 +168,19 @@ pub(crate) async fn call(
             let gone = in_time(longest, "destroy", provider.destroy(owned)).await;
             Answered::Acted(id.clone(), Verb::Terminate, gone)
         }
-        Call::Describe(id, owned) => {
-            let described = in_time(longest, "describe", provider.describe(owned)).await;
+        Call::Describe(id, owned, home) => {
+            let described = match in_time(longest, "describe", provider.describe(owned)).await {
+                Ok(None) => absent(provider.as_ref(), home.as_ref(), longest).await,
+                described => described,
+            };
             Answered::Described(id.clone(), described)
         }
         Call::DestroyStray(owned, reason) => {
             let gone = in_time(longest, "destroy", provider.destroy(owned)).await;
-            Answered::Stray(owned.clone(), *reason, gone)
+            Answered::Stray(provider.profile().id, owned.clone(), *reason, gone)
         }
         Call::List(look) => {
-            let listed = in_time(longest, "list", provider.list(&manager)).await;
+            let listed = list(provider.as_ref(), &manager, *look, longest).await;
             Answered::Listed(provider.profile().id, *look, listed)
         }
     };

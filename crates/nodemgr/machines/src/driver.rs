@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_lifecycle::{Moment, Reason, Step, Verb};
+use muster_lifecycle::{Moment, Reason, State, Step, Verb};
 use muster_provider::{Clock, MachineId, ManagerId, Provider, ProviderId};
 use muster_seed::ManagerKeys;
 use muster_store::Store;
@@ -13,7 +13,7 @@ use muster_telemetry::ErrorChain;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::book::{Book, Call, Pool, Standing, Turn};
+use crate::book::{Book, Call, Listed, Pool, Standing, Turn};
 use crate::calls::{Answered, call};
 use crate::collect::{self, Orphan, Orphans, Survey, survey};
 use crate::database::{self, Changes};
@@ -257,10 +257,11 @@ impl Driver {
         let now = self.clock.now();
         let mut orphans = Vec::new();
         for (provider, listed) in survey.listed {
+            // One that is on its way out may have got stuck there.
             for described in &listed {
                 if let Standing::Stray(reason) = self.book.standing(provider, described)
                     && described.mark.manager == self.manager
-                    && !described.state.is_ending()
+                    && described.state != State::Terminated
                 {
                     orphans.push(Orphan {
                         provider,
@@ -271,6 +272,10 @@ impl Driver {
                     });
                 }
             }
+            let listed = Listed {
+                home: None,
+                machines: listed,
+            };
             self.book.listed(provider, survey.look, Ok(listed), now);
         }
         let failures = survey.failures;

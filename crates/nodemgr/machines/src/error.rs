@@ -89,6 +89,9 @@ pub enum AskError {
     /// It is gone, or goes.
     #[error("machine {0} is gone or goes, so it can be no node")]
     Ending(MachineId),
+    /// It is not free, and why.
+    #[error("machine {0} is not free any more: {1}")]
+    Taken(MachineId, &'static str),
     /// It is not in a pool.
     #[error("machine {0} belongs to no pool")]
     NoPool(MachineId),

@@ -39,6 +39,11 @@ pub enum Happened {
         /// The provider's name of it.
         resource: ResourceId,
     },
+    /// Its provider shows it again: it was not gone.
+    Back {
+        /// The provider's name of it.
+        resource: ResourceId,
+    },
     /// Something was asked of it.
     Asked {
         /// What.

@@ -252,12 +252,40 @@ impl Machines {
         answer.await.unwrap_or(Err(AskError::Ended))
     }
 
-    /// A machine that was free is somebody's for this long, from this moment on: nobody else is given it, and it is not put away. For
+    /// A machine that is free is somebody's for this long, from this moment on: nobody else is given it, and it is not put away. For
     /// whoever is about to [begin](Self::begin_work); a restart of the manager forgets it, as it forgets what was about to begin.
     ///
     /// # Errors
-    /// When there is no such machine.
+    /// When there is no such machine, or it is not free: what somebody saw a moment ago need not be so any more.
     pub fn reserve(&self, id: &MachineId, time: Duration) -> Result<(), AskError> {
+        let Some(machine) = self.get(id) else {
+            return Err(AskError::Unknown(id.clone()));
+        };
+        let taken = |why| AskError::Taken(id.clone(), why);
+        let record = machine.record();
+        let task = record.made().and_then(|made| made.life.task());
+        if record.state().is_ending() || task.is_some_and(|task| task.verb == Verb::Terminate) {
+            return Err(taken("it is gone or goes"));
+        }
+        if record.unit.is_some() {
+            return Err(taken("it is a node of a Unit"));
+        }
+        if record.pool.is_some() {
+            return Err(taken("it belongs to a pool"));
+        }
+        let now = self.clock.now();
+        if !machine.load.reserve(now.after(time), now) {
+            return Err(taken("it is in use"));
+        }
+        self.work_changed.notify_one();
+        Ok(())
+    }
+
+    /// A machine that was [reserved](Self::reserve) stays so for this long.
+    ///
+    /// # Errors
+    /// When there is no such machine.
+    pub fn keep_reserved(&self, id: &MachineId, time: Duration) -> Result<(), AskError> {
         let Some(machine) = self.get(id) else {
             return Err(AskError::Unknown(id.clone()));
         };

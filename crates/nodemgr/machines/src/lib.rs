@@ -87,5 +87,5 @@ pub use error::{
 pub use event::{Happened, MachineEvent};
 pub use fault::FAULT_POINTS;
 pub use handle::{Machine, Machines, Snapshot};
-pub use record::{MachineOrder, Made, Phase, Record};
+pub use record::{Lost, MachineOrder, Made, Phase, Record};
 pub use settings::Settings;

@@ -8,8 +8,8 @@ use muster_lifecycle::{
     Lifecycle, Moment, Reason, RefusedVerb, State, Step, Verb, VerbSet, decide,
 };
 use muster_provider::{
-    Capability, ClientToken, Described, MachineId, MachineSpec, ManagerId, Mark, Order, Owned,
-    ProviderId, Purchase, ResourceId,
+    Capability, ClientToken, Described, Home, MachineId, MachineSpec, ManagerId, Mark, Order,
+    Owned, ProviderId, Purchase, ResourceId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +95,22 @@ pub enum Phase {
         /// What the provider said, if it could not make it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<String>,
+        /// What it was, if nobody asked it to end: should its provider show it again, it is taken back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lost: Option<Lost>,
     },
+}
+
+/// A machine that its provider showed no more, though nobody had asked it to end. Not to be seen is not to be gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// The provider's name of it.
+    pub resource: ResourceId,
+    /// When it was made.
+    pub at: Moment,
+    /// Who had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<Home>,
 }
 
 /// A machine that exists.
@@ -107,6 +122,9 @@ pub struct Made {
     pub at: Moment,
     /// Where it is in its life.
     pub life: Lifecycle,
+    /// Who has it, behind the provider's name. Others say nothing about it by not knowing it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<Home>,
     /// Whether the provider may take it back.
     #[serde(default)]
     pub spot: bool,
@@ -127,12 +145,23 @@ pub struct Made {
     pub trouble: Option<String>,
 }
 
+impl From<&Made> for Lost {
+    fn from(made: &Made) -> Self {
+        Self {
+            resource: made.resource.clone(),
+            at: made.at,
+            home: made.home.clone(),
+        }
+    }
+}
+
 impl Made {
     pub(crate) fn new(described: Described, now: Moment) -> Self {
         Self {
             resource: described.resource,
             at: now,
             life: Lifecycle::new(described.state, now),
+            home: None,
             spot: described.spot,
             verbs: described.verbs,
             address: described.address,

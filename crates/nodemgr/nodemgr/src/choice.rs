@@ -24,6 +24,8 @@ use crate::catalog::{Catalog, ResolveError, ZONE};
 const INSECURE: &str = "insecure";
 /// The field for a provider's own type of machine.
 const KIND: &str = "instance_type";
+/// The same, as a provider tells it of a machine that there is.
+const TOLD_KIND: &str = "instanceType";
 
 /// A machine that is wanted.
 #[derive(Debug, Clone)]
@@ -303,9 +305,19 @@ impl Choice {
             });
         }
         let mut candidate = described(&name, &wish.template, offer, &record.order.spec);
+        let told = record.made().and_then(|made| made.details.get(TOLD_KIND));
+        let kind = told.map(String::as_str);
+        let kind = kind.or_else(|| kind_of(&record.order.spec));
+        let market = match record.made().is_some_and(|made| made.spot) {
+            true => Market::Spot,
+            false => Market::OnDemand,
+        };
+        candidate.price = offer.prices.of(market, kind);
         candidate.origin = Origin::Existing {
             machine: record.id.clone(),
             state: record.state(),
+            market,
+            kind: kind.map(ToOwned::to_owned),
         };
         if let Some(made) = record.made() {
             candidate.access.clone_from(&made.access);

@@ -247,8 +247,7 @@ impl MachineService for Services {
         request: Request<v1::RemovePoolRequest>,
     ) -> Result<Response<v1::RemovePoolResponse>, Status> {
         let request = self.admit(request)?;
-        let removed = self.desk.machines().remove_pool(&request.name).await;
-        removed.map_err(error::claim)?;
+        self.give_pool_up(&request.name, request.dry_run).await?;
         Ok(Response::new(v1::RemovePoolResponse {}))
     }
 

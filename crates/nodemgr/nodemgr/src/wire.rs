@@ -271,6 +271,10 @@ fn told(event: &MachineEvent) -> (&'static str, String, bool) {
             let text = format!("its provider has {resource}, which nobody wants any more");
             ("found", text, true)
         }
+        Happened::Back { resource } => {
+            let text = format!("its provider shows {resource} again: it was not gone");
+            ("back", text, true)
+        }
         Happened::Asked { verb, reason } => ("asked", format!("{verb}: {reason}"), false),
         Happened::Moved { from, to } => {
             let text = format!("{} -> {}", from.as_str(), to.as_str());

@@ -23,7 +23,7 @@ use muster_provider::MachineId;
 use self::outlook::Outlook;
 use crate::entry::{Entry, JobResult, RunOutcome, Why};
 use crate::job::{Job, Slot};
-use crate::workflow::{Effort, Workflow};
+use crate::workflow::{Action, Effort, Transfer, Workflow};
 
 /// The longest wait between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_secs(5 * 60);
@@ -63,6 +63,8 @@ pub struct JobState {
     pub begun: bool,
     /// How far it is.
     pub phase: JobPhase,
+    /// A manager died in the middle of it, and it has not been done since: what it began may go on in the machine.
+    pub interrupted: bool,
     /// What somebody should know though it is done.
     pub warnings: Vec<String>,
 }
@@ -99,6 +101,7 @@ impl Engine {
             attempt: 1,
             begun: false,
             phase: JobPhase::Waiting { until: accepted },
+            interrupted: false,
             warnings: Vec::new(),
         };
         let mut jobs = BTreeMap::new();
@@ -174,10 +177,28 @@ impl Engine {
         step.is_none_or(|step| step.repeatable)
     }
 
-    /// Whether a step on this machine failed because a manager died in the middle of it.
-    pub(crate) fn was_interrupted(&self, slot: &Slot) -> bool {
-        let mut of_machine = self.jobs.iter().filter(|(job, _)| job.slot() == slot);
-        of_machine.any(|(_, state)| state.phase == JobPhase::Failed(Why::Interrupted))
+    /// Whether something may go on in the machine from before a manager died: of this job, or of any when it is cleaned up.
+    pub(crate) fn may_go_on(&self, job: &Job) -> bool {
+        let of_step = |other: &Job| job.is_clean() && other.slot() == job.slot();
+        let mut meant = self
+            .jobs
+            .iter()
+            .filter(|(other, _)| *other == job || of_step(other));
+        meant.any(|(other, state)| state.interrupted && other.step().is_some())
+    }
+
+    /// The folders whose changes were to be brought back from a machine, and were not.
+    pub(crate) fn not_brought_back(&self, slot: &Slot) -> Vec<Transfer> {
+        let failed = self.jobs.iter().filter(|(job, state)| {
+            job.slot() == slot && matches!(state.phase, JobPhase::Failed(_))
+        });
+        let steps = failed.filter_map(|(job, _)| self.workflow.step(job.step()?));
+        let actions = steps.flat_map(|step| step.actions());
+        let folders = actions.filter_map(|action| match action {
+            Action::Download(transfer) if transfer.only_changes => Some(transfer.clone()),
+            _ => None,
+        });
+        folders.collect()
     }
 
     /// What is under way when a manager takes a run over from one that died: nobody is at work on it.
@@ -209,10 +230,17 @@ impl Engine {
                 attempt,
                 result,
             } => self.end(at, job, *attempt, result),
-            Entry::Interrupted { job, attempt } => match self.is_repeatable(job) {
-                true => self.set(job, *attempt, JobPhase::Waiting { until: at }),
-                false => self.fail(at, job, *attempt, &Why::Interrupted),
-            },
+            Entry::Interrupted { job, attempt } => {
+                if self.is_running(job, *attempt)
+                    && let Some(state) = self.jobs.get_mut(job)
+                {
+                    state.interrupted = true;
+                }
+                match self.is_repeatable(job) {
+                    true => self.set(job, *attempt, JobPhase::Waiting { until: at }),
+                    false => self.fail(at, job, *attempt, &Why::Interrupted),
+                }
+            }
             Entry::CancelAsked => {
                 self.stopped = true;
                 self.verdict.get_or_insert(RunOutcome::Cancelled);
@@ -236,6 +264,8 @@ impl Engine {
                 }
                 if let Some(state) = self.jobs.get_mut(job) {
                     state.warnings.clone_from(warnings);
+                    // What was left of it was ended before it was done.
+                    state.interrupted = false;
                 }
                 self.set(job, attempt, JobPhase::Done);
             }

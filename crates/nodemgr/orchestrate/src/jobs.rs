@@ -4,6 +4,7 @@ mod clean;
 mod leftover;
 mod provision;
 mod ready;
+mod unsaved;
 mod work;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ use crate::reach::{Chooser, Reach, ReachError};
 use crate::run::RunId;
 use crate::settings::Settings;
 use crate::workflow::there::Login;
-use crate::workflow::{Effort, Workflow};
+use crate::workflow::{Effort, Transfer, Workflow};
 
 /// The label of machines that were made for a run.
 const RUN_LABEL: &str = "muster-run";
@@ -102,8 +103,10 @@ pub(crate) struct JobContext {
     pub(crate) machine: Option<MachineId>,
     /// Whether nothing has gone wrong in the run.
     pub(crate) well: bool,
-    /// Whether a manager died in the middle of a step on this machine, which was not done again.
-    pub(crate) interrupted: bool,
+    /// Whether a manager died in the middle of it, or for cleaning of any step on the machine, so that something may go on there.
+    pub(crate) may_go_on: bool,
+    /// Folders whose changes are still in the machine, and nowhere else.
+    pub(crate) not_brought_back: Vec<Transfer>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) executors: Executors,
     pub(crate) log: JobLog,

@@ -65,6 +65,13 @@
 //! way round: what changed, was made or was removed in the machine since then. What changed here meanwhile stays as it is; if it
 //! changed in the machine too, the step's end warns of it by name. What both sides held is kept beside the run's log.
 //!
+//! If it does not come back in all of the step's attempts ([`one_command`] makes five), a machine that was to be destroyed is kept
+//! for three days, and named with what to do.
+//!
+//! # Logs
+//! What commands write is kept byte for byte, in eight files of 4 MiB at most for each run; the oldest goes first, and whoever reads
+//! is told how much is gone, and where.
+//!
 //! # After a crash
 //! | what was on disk | what is done |
 //! |---|---|
@@ -75,9 +82,10 @@
 //! | that a run is over | nothing; its log is there |
 //! | that a run was removed | what is left of its log is removed |
 //!
-//! A command may go on inside its machine when the manager dies: who says that a step is repeatable, says that this does no
-//! harm. Where a run fails because a step was interrupted, what goes on of it is killed before the machine is put away or kept:
-//! whatever has the variable `MUSTER_RUN` of this run, as far as the login may.
+//! A command may go on inside its machine when the manager dies. Before its step is done again, what goes on of it is killed:
+//! whatever has the variables `MUSTER_RUN`, `MUSTER_GROUP`, `MUSTER_INDEX` and `MUSTER_STEP` of it, as far as the login may.
+//! Where that cannot be done the attempt fails, unless the step is `repeatable`: who says so, says that it does no harm. Before a
+//! machine on which something was interrupted is put away or kept, whatever has the run's `MUSTER_RUN` is killed.
 //!
 //! # Tasks and channels
 //! | task | started by | in | out | ends |

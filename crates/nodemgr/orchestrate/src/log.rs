@@ -6,6 +6,7 @@
 mod files;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::files::LogFiles;
 pub(crate) use self::files::read;
+use self::written::Characters;
 use crate::job::{Job, Slot};
 use crate::run::RunId;
 use crate::settings::Settings;
@@ -40,7 +42,7 @@ pub enum Stream {
     Note,
 }
 
-/// A piece of a run's log. Pieces of one stream put together are what the command wrote, but for bytes that are not UTF-8.
+/// A piece of a run's log. Pieces of one stream put together are what the command wrote, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogRecord {
     /// When it came.
@@ -52,11 +54,26 @@ pub struct LogRecord {
     pub step: Option<Box<str>>,
     /// From where.
     pub stream: Stream,
-    /// What.
+    /// What, if that is UTF-8.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
+    /// What, if it is not; there is no text then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "written")]
+    pub bytes: Vec<u8>,
     /// Where to go on after it, once it was read.
     #[serde(skip)]
     pub next: u64,
+}
+
+impl LogRecord {
+    /// What was written.
+    #[must_use]
+    pub fn written(&self) -> &[u8] {
+        match self.bytes.is_empty() {
+            true => self.text.as_bytes(),
+            false => &self.bytes,
+        }
+    }
 }
 
 /// A part of a run's log.
@@ -110,8 +127,8 @@ impl RunLog {
             log: self.clone(),
             slot: job.slot().clone(),
             step: job.step().map(Into::into),
-            stdout: Text::default(),
-            stderr: Text::default(),
+            stdout: Characters::default(),
+            stderr: Characters::default(),
         }
     }
 }
@@ -122,8 +139,8 @@ pub(crate) struct JobLog {
     log: RunLog,
     slot: Slot,
     step: Option<Box<str>>,
-    stdout: Text,
-    stderr: Text,
+    stdout: Characters,
+    stderr: Characters,
 }
 
 impl JobLog {
@@ -131,17 +148,17 @@ impl JobLog {
     pub(crate) async fn note(&self, text: impl Into<String>) {
         let mut text = text.into();
         text.push('\n');
-        self.send(Stream::Note, text).await;
+        self.send(Stream::Note, text.into_bytes()).await;
     }
 
     /// Takes what a command wrote.
     pub(crate) async fn write(&mut self, stream: Stream, bytes: &[u8]) {
         for piece in bytes.chunks(LONGEST_TEXT) {
-            let text = match stream {
+            let written = match stream {
                 Stream::Stderr => self.stderr.take(piece),
                 Stream::Stdout | Stream::Note => self.stdout.take(piece),
             };
-            self.send(stream, text).await;
+            self.send(stream, written).await;
         }
     }
 
@@ -153,16 +170,21 @@ impl JobLog {
         self.send(Stream::Stderr, rest).await;
     }
 
-    async fn send(&self, stream: Stream, text: String) {
-        if text.is_empty() {
+    async fn send(&self, stream: Stream, written: Vec<u8>) {
+        if written.is_empty() {
             return;
         }
+        let (text, bytes) = match String::from_utf8(written) {
+            Ok(text) => (text, Vec::new()),
+            Err(error) => (String::new(), error.into_bytes()),
+        };
         let record = LogRecord {
             at: self.log.clock.now(),
             slot: self.slot.clone(),
             step: self.step.clone(),
             stream,
             text,
+            bytes,
             next: 0,
         };
         // The writer lives as long as its run.
@@ -176,48 +198,6 @@ impl JobLog {
             let _ = done.await;
         }
     }
-}
-
-/// Bytes that become text, though characters may be cut in two.
-#[derive(Debug, Default)]
-struct Text {
-    /// The beginning of a character.
-    cut: Vec<u8>,
-}
-
-impl Text {
-    fn take(&mut self, bytes: &[u8]) -> String {
-        self.cut.extend_from_slice(bytes);
-        let whole = whole_characters(&self.cut);
-        let rest = self.cut.split_off(whole);
-        let text = String::from_utf8_lossy(&self.cut).into_owned();
-        self.cut = rest;
-        text
-    }
-
-    fn rest(&mut self) -> String {
-        let rest = std::mem::take(&mut self.cut);
-        String::from_utf8_lossy(&rest).into_owned()
-    }
-}
-
-/// How many bytes there are without the beginning of a character at the end.
-fn whole_characters(bytes: &[u8]) -> usize {
-    let tail = bytes.len().saturating_sub(3);
-    for at in (tail..bytes.len()).rev() {
-        let length = match bytes[at] {
-            0x00..=0x7f => return bytes.len(),
-            0x80..=0xbf => continue,
-            0xc0..=0xdf => 2,
-            0xe0..=0xef => 3,
-            0xf0..=0xff => 4,
-        };
-        return match at + length > bytes.len() {
-            true => at,
-            false => bytes.len(),
-        };
-    }
-    bytes.len()
 }
 
 async fn write(mut files: LogFiles, mut inbox: mpsc::Receiver<Message>, grew: watch::Sender<u64>) {

@@ -14,6 +14,11 @@ pub const COMMAND_STEP: &str = "command";
 /// What nobody limits: the longest time that a workflow can say, a hundred years.
 const ENDLESS: Duration = Duration::from_secs(36_525 * 24 * 60 * 60);
 
+/// How often it is tried to bring back what the command did, and how long is waited after the first failure, doubled with each:
+/// it is nowhere else.
+const DOWN_ATTEMPTS: u32 = 5;
+const DOWN_DELAY: Duration = Duration::from_secs(3);
+
 /// One command on one machine, with folders copied up before and down after.
 #[derive(Clone)]
 pub struct OneCommand {
@@ -109,6 +114,8 @@ struct StepDocument<'a> {
     name: &'static str,
     when: &'static str,
     timeout: muster_config::Duration,
+    attempts: u32,
+    delay: muster_config::Duration,
     actions: Vec<ActionDocument<'a>>,
 }
 
@@ -160,16 +167,23 @@ impl<'a> Document<'a> {
             cwd: wanted.cwd.as_deref(),
             env: &wanted.env,
         };
-        let step = |name, when, timeout, actions: Vec<_>| StepDocument {
+        let step = |name, timeout, actions: Vec<_>| StepDocument {
             name,
-            when,
+            when: "success",
             timeout,
+            attempts: 1,
+            delay: muster_config::Duration::default(),
             actions,
         };
         let steps = [
-            step("folders-up", "success", endless, up.collect()),
-            step(COMMAND_STEP, "success", timeout, vec![run]),
-            step("folders-down", "always", endless, down.collect()),
+            step("folders-up", endless, up.collect()),
+            step(COMMAND_STEP, timeout, vec![run]),
+            StepDocument {
+                when: "always",
+                attempts: DOWN_ATTEMPTS,
+                delay: muster_config::Duration::new(DOWN_DELAY).unwrap_or_default(),
+                ..step("folders-down", endless, down.collect())
+            },
         ];
         let steps = steps.into_iter().filter(|step| !step.actions.is_empty());
         Self {
@@ -218,6 +232,15 @@ mod tests {
         let command = workflow.step(COMMAND_STEP).expect("the step");
         assert_eq!(command.effort.timeout.get(), Duration::from_secs(90));
         assert_eq!(workflow.slots().count(), 1);
+        assert_eq!(
+            command.effort.attempts, 1,
+            "nobody said that it may be repeated"
+        );
+        let down = workflow.step("folders-down").expect("the step");
+        assert_eq!(
+            (down.effort.attempts, down.effort.delay.get()),
+            (DOWN_ATTEMPTS, DOWN_DELAY)
+        );
         let group = workflow.group("machine").expect("the group");
         assert_eq!(
             (group.end(true), group.end(false)),

@@ -64,6 +64,8 @@ pub enum Operation {
     Describe,
     /// To list ours.
     List,
+    /// To say who answers.
+    Home,
     /// To do something with one.
     Act(muster_lifecycle::Verb),
 }
@@ -75,6 +77,7 @@ impl fmt::Display for Operation {
             Self::Destroy => "destroy",
             Self::Describe => "describe",
             Self::List => "list",
+            Self::Home => "name",
             Self::Act(verb) => verb.as_str(),
         })
     }

@@ -20,6 +20,8 @@
 //! 3. Destroying what is gone, or never was, succeeds.
 //! 4. A machine with another mark, or none, is neither listed nor changed.
 //! 5. What it cannot do fails as unsupported and has changed nothing.
+//! 6. It says who answers, if that can change behind its name ([`Home`]): another engine that knows a machine not says nothing
+//!    about it.
 //!
 //! # Tasks
 //! None. A provider does what it is asked while it is asked; retries, deadlines and order are the registry's.
@@ -51,7 +53,7 @@ pub use fault::FAULT_POINTS;
 pub use mark::{Mark, Owned};
 pub use muster_mapping::MachineSpec;
 pub use muster_template::ProviderId;
-pub use name::{ClientToken, InvalidName, MachineId, ManagerId, ResourceId};
+pub use name::{ClientToken, Home, InvalidName, MachineId, ManagerId, ResourceId};
 pub use provider::{Answer, Described, Isolation, Order, Profile, Provider, Purchase};
 pub use quota::{Quota, Used};
 pub use ssh::{Secret, SshSeed};

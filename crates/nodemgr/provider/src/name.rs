@@ -104,6 +104,11 @@ name! {
     ResourceId, "a provider's id of a machine", "it has visible ASCII characters", is_visible
 }
 
+name! {
+    /// Who has machines, behind a provider's name: an engine, an account in a region, a host. It tells two of them apart, no more.
+    Home, "a provider's home", "it has visible ASCII characters", is_visible
+}
+
 impl MachineId {
     /// A new one.
     #[must_use]

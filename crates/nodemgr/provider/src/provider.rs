@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use muster_lifecycle::{Reason, State, Verb, VerbSet};
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::capability::Capabilities;
 use crate::error::ProviderError;
 use crate::mark::{Mark, Owned};
-use crate::name::{ManagerId, ResourceId};
+use crate::name::{Home, ManagerId, ResourceId};
 use crate::ssh::SshSeed;
 use muster_mapping::MachineSpec;
 use muster_template::ProviderId;
@@ -134,4 +135,10 @@ pub trait Provider: fmt::Debug + Send + Sync {
     ///
     /// Fails as unsupported, refused (an illegal state, another mark, nothing for this machine) or not found.
     fn act<'a>(&'a self, machine: &'a Owned, verb: Verb) -> Answer<'a, State>;
+
+    /// Who answers now, where that depends on what is around the manager: its environment, a socket, a mounted disk. None where
+    /// nobody else can.
+    fn home(&self) -> Answer<'_, Option<Home>> {
+        std::future::ready(Ok(None)).boxed()
+    }
 }

@@ -26,7 +26,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::{FailureClass, Operation, ProviderError};
 use crate::fault::SIM_CHANGED;
 use crate::mark::{Mark, Owned};
-use crate::name::{ManagerId, ResourceId};
+use crate::name::{Home, ManagerId, ResourceId};
 use crate::provider::{Answer, Described, Isolation, Order, Profile, Provider};
 use muster_template::ProviderId;
 
@@ -39,6 +39,8 @@ pub struct SimView {
     pub mark: Option<Mark>,
     /// Where it is.
     pub state: State,
+    /// How often it was rebooted.
+    pub reboots: u32,
 }
 
 #[derive(Debug)]
@@ -128,6 +130,7 @@ impl SimCloud {
             resource: machine.resource.clone(),
             mark: machine.mark.clone(),
             state: machine.state_at(now),
+            reboots: machine.reboots,
         });
         all.filter(|view| view.state != State::Terminated).collect()
     }
@@ -161,6 +164,11 @@ impl SimCloud {
     pub fn interrupt(&self, resource: &ResourceId) -> std::io::Result<bool> {
         let now = self.clock.now();
         self.inside().interrupt(resource, now)
+    }
+
+    /// Shows a machine to its managers no more, or again: it is there, and whoever asks is told that it is not.
+    pub fn hide(&self, resource: &ResourceId, hidden: bool) {
+        self.inside().world.hide(resource, hidden);
     }
 
     /// The way to this cloud for managers.
@@ -353,6 +361,14 @@ impl Provider for SimProvider {
                 world, settings, ..
             } = inside;
             world.act(machine, verb, settings, now)
+        })
+        .boxed()
+    }
+
+    fn home(&self) -> Answer<'_, Option<Home>> {
+        self.call(Operation::Home, "itself", |inside, _| {
+            let home = Home::new(&format!("sim-{}", inside.settings.account));
+            Ok((home.ok(), None))
         })
         .boxed()
     }

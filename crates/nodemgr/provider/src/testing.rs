@@ -13,12 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use muster_lifecycle::{Moment, Verb};
 
 pub use self::bench::Bench;
 pub use self::report::{CaseOutcome, Report};
 use crate::clock::Clock;
+use crate::mark::Owned;
 use crate::name::ResourceId;
 use crate::provider::{Profile, Provider};
 use crate::ssh::SshSeed;
@@ -47,6 +49,12 @@ pub trait Rig: fmt::Debug + Send + Sync {
 
     /// Makes something that is not ours, where the test can, so that the suite can look whether it is left alone.
     fn add_foreign(&self) -> BoxFuture<'_, Option<ResourceId>>;
+
+    /// What differs between two boots of a machine, where the test can see that: a time, a number. Not by way of the provider, which
+    /// is what is tested.
+    fn boot<'a>(&'a self, _: &'a Owned) -> BoxFuture<'a, Option<String>> {
+        std::future::ready(None).boxed()
+    }
 
     /// Whether that is still as it was.
     fn is_untouched<'a>(&'a self, foreign: &'a ResourceId) -> BoxFuture<'a, bool>;

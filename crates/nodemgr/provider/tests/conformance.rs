@@ -9,7 +9,7 @@ use muster_lifecycle::{State, Verb, VerbSet};
 use muster_provider::local::LocalProvider;
 use muster_provider::sim::{SimCloud, SimSettings};
 use muster_provider::testing::{Rig, run};
-use muster_provider::{Isolation, MachineSpec, Provider, ResourceId};
+use muster_provider::{Isolation, MachineSpec, Owned, Provider, ResourceId};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -32,6 +32,12 @@ impl Rig for SimRig {
     fn add_foreign(&self) -> BoxFuture<'_, Option<ResourceId>> {
         let resource = self.0.add_foreign().expect("the cloud is in memory");
         ready(Some(resource)).boxed()
+    }
+
+    fn boot<'a>(&'a self, machine: &'a Owned) -> BoxFuture<'a, Option<String>> {
+        let mut machines = self.0.machines().into_iter();
+        let found = machines.find(|it| it.resource == machine.resource);
+        ready(found.map(|it| it.reboots.to_string())).boxed()
     }
 
     fn is_untouched<'a>(&'a self, foreign: &'a ResourceId) -> BoxFuture<'a, bool> {
@@ -115,6 +121,10 @@ const POWER: [(&str, &[&str]); 5] = [
             "a stop ends in stopped",
             "a stopped machine starts again, as the same",
             "stopping a stopped machine changes nothing",
+            "stopping at once succeeds for all",
+            "a machine that stops can be switched off",
+            "a machine that stops can be terminated",
+            "stopping and terminating at once ends it",
             "a stopped machine bears its mark and is listed",
             "the same token again does not start what was stopped",
             "a stopped machine cannot be rebooted",
@@ -137,13 +147,17 @@ const POWER: [(&str, &[&str]); 5] = [
     ),
     (
         "it cannot reboot machines",
-        &["a reboot stays inside running"],
+        &[
+            "a reboot stays inside running",
+            "a machine that was rebooted has booted anew",
+        ],
     ),
     (
         "it cannot hibernate machines",
         &[
             "a hibernation ends in hibernated and goes on",
             "starting a hibernated machine resumes it",
+            "a hibernated machine can be terminated",
         ],
     ),
 ];
@@ -173,7 +187,9 @@ async fn the_simulated_cloud_keeps_every_promise() {
     let alone = [(ONE_ALONE, ALL_OF_IT), (SPOT_ALONE, ALL_OF_IT)];
     let skipped: Vec<_> = REFUSED.into_iter().chain(alone).collect();
     report.assert_skipped_only(&skipped);
-    assert!(report.cases.len() >= 43, "\n{report}");
+    println!("{report}");
+    // Its machines are nowhere, so nothing can be done in them: the suite of executors has nothing to run in.
+    report.assert_at_least(40);
 }
 
 #[tokio::test]
@@ -223,6 +239,7 @@ async fn this_machine_keeps_every_promise_that_concerns_it() {
     ];
     let of_one = OF_ONE.map(|name| (name, "it has one machine only"));
     let skipped: Vec<_> = power().chain(alone).chain(of_one).collect();
+    println!("{report}");
     report.assert_skipped_only(&skipped);
 }
 

@@ -23,6 +23,8 @@ fn candidate(index: usize) -> Candidate {
         0 => Origin::Existing {
             machine: MachineId::new(&format!("m-{index:06}")).expect("a name"),
             state: State::Stopped(Halt::Off),
+            market: Market::OnDemand,
+            kind: Some(format!("type-{}", index % 7)),
         },
         1..=4 => Origin::New {
             market: Market::Spot,

@@ -27,7 +27,7 @@ pub struct Taint {
     pub value: String,
 }
 
-/// How a new machine is paid for.
+/// How a machine is paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Market {
     /// For as long as it lives.
@@ -52,6 +52,10 @@ pub enum Origin {
         machine: MachineId,
         /// Where it is.
         state: State,
+        /// How it is paid for.
+        market: Market,
+        /// The provider's type of machine, where it has types and that is known.
+        kind: Option<String>,
     },
 }
 
@@ -113,8 +117,8 @@ impl Candidate {
         }
     }
 
-    /// Whether it would be a spot machine.
-    pub(crate) const fn is_spot(&self) -> bool {
+    /// Whether it would be made as a spot machine.
+    pub(crate) const fn is_new_spot(&self) -> bool {
         matches!(
             self.origin,
             Origin::New {

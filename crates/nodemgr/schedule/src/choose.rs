@@ -95,7 +95,7 @@ fn market_rank(candidate: &Candidate, spot: &Spot) -> u64 {
     let Origin::New { kind, .. } = &candidate.origin else {
         return 0;
     };
-    if !candidate.is_spot() {
+    if !candidate.is_new_spot() {
         return types.len() as u64 + 1;
     }
     let place = types.iter().position(|it| Some(it) == kind.as_ref());

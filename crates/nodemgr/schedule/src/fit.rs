@@ -144,15 +144,13 @@ pub(crate) fn unfit(
         .max_price
         .is_some_and(|most| candidate.price.is_none_or(|price| price > most));
     found.add_if(too_dear, Unfit::Price);
-    match &candidate.origin {
-        Origin::Existing { state, .. } => {
-            let usable = matches!(state, State::Running | State::Stopped(_));
-            found.add_if(!usable, Unfit::State);
-        }
-        Origin::New { market, kind } => {
-            market_fit(*market, kind.as_deref(), &policy.spot, &mut found);
-        }
+    if let Origin::Existing { state, .. } = &candidate.origin {
+        let usable = matches!(state, State::Running | State::Stopped(_));
+        found.add_if(!usable, Unfit::State);
     }
+    // A machine that exists can be taken back as much as one that would be made.
+    let (Origin::Existing { market, kind, .. } | Origin::New { market, kind }) = &candidate.origin;
+    market_fit(*market, kind.as_deref(), &policy.spot, &mut found);
     found.add_if(world.is_full_for(candidate), Unfit::Quota);
     found
 }

@@ -128,7 +128,7 @@ impl Policy {
     /// through them in one call.
     #[must_use]
     pub fn purchase(&self, chosen: &Candidate) -> Purchase {
-        if !chosen.is_spot() {
+        if !chosen.is_new_spot() {
             return Purchase::OnDemand;
         }
         Purchase::Spot {

@@ -1,10 +1,17 @@
 //! `muster machine`.
 
+mod copy;
+mod run;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use muster_config::Duration;
 
+use self::copy::{CP_HELP, SYNC_HELP};
+pub(crate) use self::copy::{Copy, Sync};
+use self::run::RUN_HELP;
+pub(crate) use self::run::{Finally, Run, RunLogs, RunNames, Runs};
 use super::ports::{Ports, ports};
 
 pub(crate) const EXIT_CODES: &str = "\
@@ -15,21 +22,36 @@ Exit codes:
   1  failed
   2  the command line makes no sense
   3  refused: not allowed, or not possible in this state; nothing fits
-  4  there is no such machine, template, pool or run
+  4  there is no such machine, template, pool, run or file
   5  the node manager cannot be reached
   6  not in time: a machine that does not answer yet, or a node that is not connected
   130  interrupted
-`exec`, `ssh` and `run` exit with what their command exited with; 124 is a timeout, 125 a failure around the command, 126 a command
-that cannot be executed, 127 one that is not there.";
+`exec`, `ssh` and `run` exit with what their command exited with, and 128 and the number of the signal that killed it; 124 is a
+timeout, 125 a failure around the command, 126 a command that cannot be executed, 127 one that is not there, 141 a reader of the
+output that went away. What else fails inside a machine, as `cp`, `sync`, `forward` or `join`, is 1.";
 
-const RUN_HELP: &str = "\
-Examples:
-  muster machine run --image gcc:14 -- make test             this folder, in a container that has make, and back
-  muster machine run -t small --no-back -- ./measure.sh      what changes there stays there
-  muster machine run --workflow nightly.yaml                 several machines and steps
-
-The folder goes to /src of the machine (--to), the command runs there, and what it changed comes back, also when it failed. The
-machine is destroyed at the end. Ctrl-C cancels the run and cleans up.";
+/// What `join` and `provision --join` take.
+const JOIN_HELP: &str = "\
+The file that describes a Unit (JSON or YAML; `muster up` writes one, join.json in its folder):
+  systemId: demo-1
+  model: demo;1.0
+  subjects: [demo]
+  # the Main Node, as machines reach it
+  iamPublicUrl: 10.0.0.1:8090
+  iamProtectedUrl: 10.0.0.1:8089
+  cmUrl: 10.0.0.1:8093
+  # files here: what machines shall trust, and the authority that certifies them
+  rootCertificate: /srv/pki/root.crt.pem
+  revocationLists: [/srv/pki/crl.pem]
+  authority: /srv/pki
+  # on the Main Node itself
+  iamSocket: /run/muster/iam.sock
+  controlSocket: /run/muster/cm.sock
+  # anywhere else, instead of the two sockets (`muster pki issue --node NAME --role operator`);
+  # controlUrl is what muster-cm has as its controlServerUrl
+  certificate: /home/me/desk-operator.crt.pem
+  key: /home/me/desk-operator.key.pem
+  controlUrl: https://10.0.0.1:8094";
 
 /// Machines on demand.
 #[derive(Debug, Args)]
@@ -61,7 +83,7 @@ pub(crate) enum MachineCommand {
     #[command(visible_alias = "ls")]
     List(List),
     /// Show one machine
-    Show(One),
+    Show(Show),
     /// Make a machine, and wait until it answers
     ///
     /// Who makes it is chosen by the policy; `plan` explains the choice. One that does not answer in time stays: it may be booting.
@@ -69,6 +91,7 @@ pub(crate) enum MachineCommand {
     /// Make a machine that exists a node of a Unit
     ///
     /// Muster is put on it, and it is provisioned with the Unit's authority. What was interrupted goes on from where it was.
+    #[command(after_help = JOIN_HELP)]
     Join(Join),
     /// Take machines that are nodes out of their Unit, also those that are gone
     ///
@@ -88,12 +111,13 @@ pub(crate) enum MachineCommand {
     Providers,
     /// Run a command on a machine
     Exec(Exec),
-    /// Open a terminal on a machine, or run a command with one
+    /// Open a terminal on a machine, or run a command with one; also where there is no SSH, as in containers
     Ssh(Ssh),
     /// Copy a file or folder to a machine or from it, as MACHINE:PATH
-    #[command(visible_alias = "copy")]
+    #[command(visible_alias = "copy", after_help = CP_HELP)]
     Cp(Copy),
     /// Make a folder on a machine the same as one here, or the other way round: only what changed is moved
+    #[command(after_help = SYNC_HELP)]
     Sync(Sync),
     /// Say that a machine is in use: it is not put away meanwhile
     ///
@@ -107,14 +131,14 @@ pub(crate) enum MachineCommand {
     Stop(Stop),
     /// Stop machines and keep their memory
     Hibernate(Verb),
-    /// Go on after a hibernation
+    /// Start hibernated machines, with their memory as it was
     Resume(Verb),
-    /// Start machines anew
+    /// Reboot machines; their disks stay as they are
     Reboot(Reboot),
     /// Destroy machines, with their disks
     #[command(visible_alias = "rm")]
     Destroy(Verb),
-    /// Find what bears our mark at a provider and is known to nobody, and destroy it with --destroy
+    /// Find what this node manager made at providers and has no record of, and destroy it with --destroy
     Gc(Gc),
     /// Warm pools: machines that are ready before somebody asks
     #[command(subcommand)]
@@ -192,13 +216,13 @@ pub(crate) struct TimerArgs {
     /// Put it away after so long without work, e.g. 30m; 0s is never [default: as configured]
     #[arg(long, value_name = "TIME")]
     pub(crate) idle: Option<Duration>,
-    /// What happens to it then.
+    /// What happens to it then [default: as configured]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) when_idle: Option<WhenIdle>,
-    /// Destroy it after it was stopped for so long.
+    /// Destroy it after it was stopped for so long [default: as configured]
     #[arg(long, value_name = "TIME")]
     pub(crate) stopped: Option<Duration>,
-    /// Destroy it after so long in all, when it has no work.
+    /// Destroy it after so long in all, when it has no work [default: as configured]
     #[arg(long, value_name = "TIME")]
     pub(crate) lifetime: Option<Duration>,
 }
@@ -230,7 +254,7 @@ pub(crate) struct Provision {
     /// Asking again with the same key gives the machine that was made first.
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
-    /// Make it a node of a Unit: the folder of `muster up`, or a file that describes the Unit.
+    /// Make it a node of a Unit: the folder of `muster up`, or a file that describes the Unit; `join --help` shows one.
     #[arg(long, value_name = "UNIT", conflicts_with = "no_wait")]
     pub(crate) join: Option<PathBuf>,
     /// For --join: the folder of Muster's programs for such a machine [default: this machine's own]
@@ -264,6 +288,19 @@ pub(crate) struct Join {
     /// The folder of Muster's programs for such a machine [default: this machine's own]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) programs: Option<PathBuf>,
+    /// Only check whether the Unit is described and the machine answers, and say what would be done.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+}
+
+/// `muster machine show`
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    pub(crate) one: One,
+    /// Show it again whenever it changes, until it is gone.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
 }
 
 /// `muster machine leave`
@@ -275,6 +312,9 @@ pub(crate) struct Leave {
     /// Do not ask the Unit: there is none any more, or it does not know the node.
     #[arg(long)]
     pub(crate) forget: bool,
+    /// Only say what would be taken out of which Unit.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
 }
 
 /// `muster machine busy`
@@ -294,7 +334,7 @@ pub(crate) struct Explain {
     /// The template.
     #[arg(value_name = "TEMPLATE")]
     pub(crate) template: String,
-    /// For whom [default: the first provider that is configured]
+    /// For whom [default: the first that is configured and a barrier, so not this machine itself]
     #[arg(short, long, value_name = "PROVIDER")]
     pub(crate) provider: Option<String>,
     /// A field instead of what the template says; can be repeated.
@@ -347,6 +387,9 @@ pub(crate) struct RemoveTemplates {
     /// Also if pools and machines were made of it: they stay as they are.
     #[arg(long)]
     pub(crate) force: bool,
+    /// Only say whether it could be done.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
 }
 
 /// `muster machine list`
@@ -417,12 +460,14 @@ pub(crate) struct Gc {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pool {
     /// List pools
-    List,
+    #[command(visible_alias = "ls")]
+    List(PoolList),
     /// Make or change a pool
     Set(Box<PoolSet>),
     /// Give a pool up; its machines stay
-    Remove(PoolName),
-    /// Take a machine that is ready out of a pool, and print its id
+    #[command(visible_alias = "rm")]
+    Remove(PoolRemove),
+    /// Take a machine that is ready out of a pool, and show it; `-o name` prints its id alone
     Claim(Claim),
     /// Give a machine back to its pool
     Release(One),
@@ -437,7 +482,7 @@ pub(crate) struct PoolSet {
     /// So many are ready without work.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) min_idle: u32,
-    /// So many there may be in all.
+    /// So many there may be in all [default: as many as are needed]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max: Option<u32>,
     #[command(flatten)]
@@ -449,12 +494,23 @@ pub(crate) struct PoolSet {
     pub(crate) dry_run: bool,
 }
 
-/// A pool.
+/// `muster machine pool list`
 #[derive(Debug, Args)]
-pub(crate) struct PoolName {
+pub(crate) struct PoolList {
+    /// Go on showing every change.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}
+
+/// `muster machine pool remove`
+#[derive(Debug, Args)]
+pub(crate) struct PoolRemove {
     /// The pool.
     #[arg(value_name = "POOL")]
     pub(crate) name: String,
+    /// Only say whether it could be done.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
 }
 
 /// `muster machine pool claim`
@@ -541,165 +597,6 @@ pub(crate) struct Forward {
     /// Port 0 here takes a free one, which is shown.
     #[arg(required = true, value_name = "PORTS", value_parser = ports)]
     pub(crate) ports: Vec<Ports>,
-}
-
-/// `muster machine cp`
-#[derive(Debug, Args)]
-pub(crate) struct Copy {
-    /// What is copied: a path of this machine, or MACHINE:PATH.
-    #[arg(value_name = "FROM")]
-    pub(crate) from: String,
-    /// What it becomes: a path of this machine, or MACHINE:PATH.
-    #[arg(value_name = "TO")]
-    pub(crate) to: String,
-    /// Compare and verify files by what they hold instead of by size and time.
-    #[arg(long)]
-    pub(crate) checksum: bool,
-}
-
-/// `muster machine sync`
-#[derive(Debug, Args)]
-pub(crate) struct Sync {
-    #[command(flatten)]
-    pub(crate) copy: Copy,
-    /// Remove what is only in the target.
-    #[arg(long)]
-    pub(crate) delete: bool,
-}
-
-/// What a workflow says itself, or has no use for.
-const NOT_OF_WORKFLOWS: [&str; 24] = [
-    "command",
-    "machine",
-    "folder",
-    "no_sync",
-    "no_back",
-    "to",
-    "env",
-    "cwd",
-    "timeout",
-    "finally",
-    "on_failure",
-    "dry_run",
-    "template",
-    "provider",
-    "image",
-    "set",
-    "spot",
-    "spot_type",
-    "prefer",
-    "reuse",
-    "access",
-    "runs_for",
-    "max_price",
-    "tolerate",
-];
-
-/// `muster machine run`
-#[derive(Debug, Args)]
-pub(crate) struct Run {
-    #[command(flatten)]
-    pub(crate) wish: WishArgs,
-    /// Run on this machine, which is kept, instead of on a new one.
-    #[arg(short, long, value_name = "MACHINE", conflicts_with_all = ["template", "provider", "image", "set"])]
-    pub(crate) machine: Option<String>,
-    /// The folder that goes there and back [default: the one you are in]
-    #[arg(short, long, value_name = "FOLDER")]
-    pub(crate) folder: Option<PathBuf>,
-    /// Bring no folder there.
-    #[arg(long, conflicts_with = "folder")]
-    pub(crate) no_sync: bool,
-    /// Do not bring the folder back.
-    #[arg(long)]
-    pub(crate) no_back: bool,
-    /// Where the folder goes on the machine [default: /src for root, src in the home of any other login]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) to: Option<String>,
-    /// A variable as NAME=value; can be repeated.
-    #[arg(short, long, value_name = "VARIABLE", value_parser = assignment)]
-    pub(crate) env: Vec<(String, String)>,
-    /// The folder of the machine that the command starts in [default: where the folder went]
-    #[arg(short = 'C', long, value_name = "FOLDER")]
-    pub(crate) cwd: Option<String>,
-    /// End the command after so long [default: it may take as long as it likes]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) timeout: Option<Duration>,
-    /// What becomes of the machine [default: destroy]
-    #[arg(long, value_enum, value_name = "WHAT")]
-    pub(crate) finally: Option<Finally>,
-    /// What becomes of the machine if the command fails [default: the same]
-    #[arg(long, value_enum, value_name = "WHAT")]
-    pub(crate) on_failure: Option<Finally>,
-    /// Run this workflow (YAML or JSON) instead of a command. It says itself which machines it needs, how long its steps may
-    /// take (an hour each, if it says nothing) and what becomes of the machines.
-    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_OF_WORKFLOWS)]
-    pub(crate) workflow: Option<PathBuf>,
-    /// Only print the id of the run; `runs logs -f` follows it.
-    #[arg(short, long)]
-    pub(crate) detach: bool,
-    /// Only show which machine it would be, as `plan` does.
-    #[arg(short = 'n', long)]
-    pub(crate) dry_run: bool,
-    /// The command and its arguments.
-    #[arg(required_unless_present_any = ["workflow", "dry_run"], last = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<String>,
-}
-
-/// What becomes of a machine after a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Finally {
-    /// It is destroyed.
-    Destroy,
-    /// It is stopped.
-    Stop,
-    /// It stays as it is.
-    Keep,
-}
-
-/// `muster machine runs`
-#[derive(Debug, Subcommand)]
-pub(crate) enum Runs {
-    /// List runs, the newest first
-    #[command(visible_alias = "ls")]
-    List,
-    /// Show one run and its steps
-    Show(RunName),
-    /// Show what a run's commands wrote
-    Logs(RunLogs),
-    /// Show what happened in a run
-    Events(RunLogs),
-    /// End runs early; their machines are cleaned up
-    Cancel(RunNames),
-    /// Forget runs that are over, with their logs
-    #[command(visible_alias = "rm")]
-    Remove(RunNames),
-}
-
-/// A run.
-#[derive(Debug, Args)]
-pub(crate) struct RunName {
-    /// The run's id, or a beginning of it.
-    #[arg(value_name = "RUN")]
-    pub(crate) run: String,
-}
-
-/// Runs.
-#[derive(Debug, Args)]
-pub(crate) struct RunNames {
-    /// Runs, by their ids or beginnings of them.
-    #[arg(required = true, value_name = "RUN")]
-    pub(crate) runs: Vec<String>,
-}
-
-/// `muster machine runs logs` and `events`
-#[derive(Debug, Args)]
-pub(crate) struct RunLogs {
-    /// The run's id, or a beginning of it.
-    #[arg(value_name = "RUN")]
-    pub(crate) run: String,
-    /// Go on until the run is over.
-    #[arg(short, long)]
-    pub(crate) follow: bool,
 }
 
 /// `muster machine manager`

@@ -1,14 +1,21 @@
 //! `cp` and `sync`: files to a machine, and from it.
 
+mod ends;
+mod place;
+mod preview;
+
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use muster_executor::{Progress, Report, Transfer};
+use muster_executor::{Direction, Progress, Report, Transfer};
 use muster_machine_api::v1;
 use serde::Serialize;
 use tokio::sync::watch;
 
+pub(crate) use self::ends::EndsError;
+use self::ends::Far;
+use self::place::{Place, place};
+use self::preview::{Preview, preview};
 use super::MachineCommandError;
 use super::client::Manager;
 use super::exec::hold;
@@ -16,36 +23,7 @@ use crate::cli::machine as cli;
 use crate::console::{Answer, Console, Table};
 use crate::error::CommandError;
 use crate::text::size;
-
-/// Where a path is.
-#[derive(Debug, PartialEq, Eq)]
-enum Place {
-    Here(PathBuf),
-    There(String, PathBuf),
-}
-
-/// A path of a machine has a colon before its first slash.
-fn place(text: &str) -> Place {
-    match text.split_once(':') {
-        Some((machine, path)) if !machine.is_empty() && !machine.contains('/') => {
-            let path = match path {
-                "" => ".",
-                path => path,
-            };
-            Place::There(machine.to_owned(), PathBuf::from(path))
-        }
-        _ => Place::Here(PathBuf::from(text)),
-    }
-}
-
-/// A name that ends in a slash, or is a folder here, takes the source's name into it, as `cp` does.
-fn below(target: &Path, source: &Path, is_folder: bool) -> PathBuf {
-    let slash = target.as_os_str().as_encoded_bytes().ends_with(b"/");
-    match source.file_name() {
-        Some(name) if slash || is_folder => target.join(name),
-        _ => target.to_owned(),
-    }
-}
+use crate::unit::facts::Listing;
 
 /// What was copied.
 #[derive(Debug, Serialize)]
@@ -106,26 +84,47 @@ pub(super) async fn copy(
     delete: bool,
     console: &mut Console,
 ) -> Result<(), CommandError> {
-    let (machine, mut transfer) = match (place(&copy.from), place(&copy.to)) {
+    let (machine, direction, from, to) = match (place(&copy.from), place(&copy.to)) {
         (Place::Here(from), Place::There(machine, to)) => {
-            let to = match sync {
-                true => to,
-                false => below(&to, &from, false),
-            };
-            (machine, Transfer::upload(from, to))
+            // What is not here is said before a machine is asked for anything.
+            ends::real(&from).map_err(MachineCommandError::from)?;
+            (machine, Direction::Up, from, to)
         }
-        (Place::There(machine, from), Place::Here(to)) => {
-            let to = match sync {
-                true => to,
-                false => below(&to, &from, to.is_dir()),
-            };
-            (machine, Transfer::download(from, to))
-        }
+        (Place::There(machine, from), Place::Here(to)) => (machine, Direction::Down, from, to),
         _ => return Err(MachineCommandError::WhereToCopy.into()),
+    };
+    let used = hold(manager, &machine, v1::HoldKind::Session).await?;
+    let mut transfer = match (sync, direction) {
+        (true, Direction::Up) => {
+            let from = ends::real(&from).map_err(MachineCommandError::from)?;
+            Transfer::upload(from, to)
+        }
+        (true, Direction::Down) => Transfer::download(from, to),
+        (false, _) => {
+            let far = Far {
+                machine: &machine,
+                executor: &*used.executor,
+            };
+            let resolved = ends::resolve(&far, direction, &from, &to).await;
+            resolved.map_err(|error| match error {
+                EndsError::Executor(source) => used.not_done(source),
+                error => MachineCommandError::from(error).into(),
+            })?
+        }
     };
     transfer.delete = delete;
     transfer.checksum = copy.checksum;
-    let used = hold(manager, &machine, v1::HoldKind::Session).await?;
+    if copy.dry_run {
+        let looked = preview(&machine, &*used.executor, &transfer).await;
+        let Preview { steps, unchanged } = looked.map_err(|error| used.not_done(error))?;
+        let unchanged = usize::try_from(unchanged).unwrap_or(usize::MAX);
+        console.answer(&Listing(steps))?;
+        console.note(format_args!(
+            "Nothing was done; {} would stay as they are.",
+            crate::text::count(unchanged, "file")
+        ));
+        return Ok(());
+    }
     let shown = std::io::stderr().is_terminal().then(|| {
         let (sender, receiver) = watch::channel(Progress::default());
         transfer.progress = Some(sender);
@@ -140,7 +139,10 @@ pub(super) async fn copy(
         // It ends when nobody tells it more; one that panicked has drawn enough.
         let _ = shown.await;
     }
-    let report = report.map_err(|error| used.failed(error))?;
+    let report = report.map_err(|error| used.not_done(error))?;
+    if let Some(why) = report.without_rsync {
+        console.note(format_args!("Copied file by file: {why}"));
+    }
     Ok(console.answer(&Copied::from(report))?)
 }
 
@@ -163,33 +165,4 @@ async fn draw(mut progress: watch::Receiver<Progress>) {
         ));
     }
     bar.finish_and_clear();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_colon_before_the_first_slash_names_a_machine() {
-        let there = |machine: &str, path: &str| Place::There(machine.to_owned(), path.into());
-        for (text, expected) in [
-            ("m-1:/src", there("m-1", "/src")),
-            ("dev:notes", there("dev", "notes")),
-            ("dev:", there("dev", ".")),
-            ("./a:b", Place::Here("./a:b".into())),
-            ("/a:b", Place::Here("/a:b".into())),
-            ("folder", Place::Here("folder".into())),
-            (":x", Place::Here(":x".into())),
-        ] {
-            assert_eq!(place(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_copied_into_a_folder_keeps_its_name() {
-        let into = |target: &str, folder| below(Path::new(target), Path::new("/a/file"), folder);
-        assert_eq!(into("/b/", false), Path::new("/b/file"));
-        assert_eq!(into("/b", true), Path::new("/b/file"));
-        assert_eq!(into("/b", false), Path::new("/b"));
-    }
 }

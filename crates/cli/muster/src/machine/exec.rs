@@ -3,7 +3,9 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
-use muster_executor::{Chunk, Command, Executor, Exit as CommandExit, Stdin, signal_number};
+use muster_executor::{
+    Chunk, Command, Executor, ExecutorError, Exit as CommandExit, Stdin, signal_number,
+};
 use muster_machine_api::{reach, v1};
 use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -28,9 +30,16 @@ pub(super) struct Used {
 }
 
 impl Used {
-    pub(super) fn failed(&self, source: muster_executor::ExecutorError) -> CommandError {
+    /// What stands for a command failed: it exits as shells do.
+    pub(super) fn failed(&self, source: ExecutorError) -> CommandError {
         let machine = self.machine.clone();
         MachineCommandError::Executor { machine, source }.into()
+    }
+
+    /// Something else failed.
+    pub(super) fn not_done(&self, source: ExecutorError) -> CommandError {
+        let machine = self.machine.clone();
+        MachineCommandError::Inside { machine, source }.into()
     }
 }
 
@@ -130,7 +139,12 @@ async fn pass_through(used: &Used, command: &Command) -> Result<Exit, CommandErr
     loop {
         tokio::select! {
             chunk = running.next() => match chunk {
-                Some(chunk) => print(&chunk),
+                Some(chunk) if print(&chunk).is_ok() => {}
+                // As a command that writes to nobody ends here.
+                Some(_) => {
+                    running.kill().await;
+                    return Ok(Exit::ReaderGone);
+                }
                 None => break,
             },
             stop = stops.next() => {
@@ -154,15 +168,18 @@ pub(super) async fn feed(stdin: Stdin) {
     }
 }
 
-/// What a command writes goes where it would have gone here. A reader that went away keeps no command from its work.
-fn print(chunk: &Chunk) {
-    let _ = match chunk {
+/// What a command writes goes where it would have gone here. Nobody to complain to keeps no command from its work.
+fn print(chunk: &Chunk) -> io::Result<()> {
+    match chunk {
         Chunk::Stdout(bytes) => {
             let mut out = io::stdout().lock();
             out.write_all(bytes).and_then(|()| out.flush())
         }
-        Chunk::Stderr(bytes) => io::stderr().lock().write_all(bytes),
-    };
+        Chunk::Stderr(bytes) => {
+            let _ = io::stderr().lock().write_all(bytes);
+            Ok(())
+        }
+    }
 }
 
 pub(super) async fn ssh(

@@ -234,6 +234,25 @@ impl From<v1::Candidate> for CandidateFacts {
     }
 }
 
+impl CandidateFacts {
+    /// A machine that was named. One that is gone does not fit.
+    pub(super) fn named(machine: v1::Machine) -> Self {
+        let fits = !matches!(machine.state.as_str(), "shutting-down" | "terminated");
+        let state = match machine.state.as_str() {
+            "stopped" | "hibernated" => format!("it is {}, and would be started", machine.state),
+            state => format!("it is {state}"),
+        };
+        Self {
+            name: format!("machine {}", machine.id),
+            provider: machine.provider,
+            machine: some(machine.id),
+            chosen: fits,
+            place: fits.then_some(1),
+            why: vec!["it was named".to_owned(), state],
+        }
+    }
+}
+
 impl Listed for CandidateFacts {
     const KIND: &'static str = "candidate";
     const COLUMNS: &'static [&'static str] = &["PLACE", "CANDIDATE", "CHOSEN", "WHY"];

@@ -48,16 +48,16 @@ pub(super) async fn forward(
         let why = "there is no way to ports of such a machine";
         let class = FailureClass::Unsupported;
         let error = ExecutorError::new(Operation::Forward, &args.machine, class, why);
-        return Err(used.failed(error));
+        return Err(used.not_done(error));
     }
     // One that does not answer is told now, and not to whoever connects later.
     let answers = used.executor.probe().await;
-    answers.map_err(|error| used.failed(error))?;
+    answers.map_err(|error| used.not_done(error))?;
     let mut forwarders = Vec::new();
     for ports in args.ports {
         let executor = Arc::clone(&used.executor);
         let bound = Forwarder::bind(executor, ports.listen, ports.host, ports.port).await;
-        forwarders.push(bound.map_err(|error| used.failed(error))?);
+        forwarders.push(bound.map_err(|error| used.not_done(error))?);
     }
     let all = forwarders.iter().map(|it| Forwarded {
         listen: it.address(),

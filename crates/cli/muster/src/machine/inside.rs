@@ -44,5 +44,5 @@ pub(super) async fn switch(
 async fn switch_one(manager: &Manager, verb: PowerVerb, machine: &str) -> Result<(), CommandError> {
     let used = hold(manager, machine, v1::HoldKind::Command).await?;
     let switched = used.executor.power(verb).await;
-    switched.map_err(|error| used.failed(error))
+    switched.map_err(|error| used.not_done(error))
 }

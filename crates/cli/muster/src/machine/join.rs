@@ -15,6 +15,7 @@ use crate::cli::{machine as cli, node as node_cli, pki as pki_cli, unit as unit_
 use crate::console::{Console, Exit};
 use crate::error::CommandError;
 use crate::node;
+use crate::text::shown;
 use crate::unit;
 
 /// The state of a machine that is gone.
@@ -85,6 +86,8 @@ impl Joining {
         programs: Option<PathBuf>,
     ) -> Result<Self, MachineCommandError> {
         let unit = UnitFile::read(named).map_err(|error| failed(JoinCommandError::Unit(error)))?;
+        let checked = unit.check(named);
+        checked.map_err(|error| failed(JoinCommandError::Unit(error)))?;
         let path = UnitFile::path_of(named);
         let path = path.canonicalize().unwrap_or(path);
         let text = path.to_str().map(str::to_owned);
@@ -94,6 +97,25 @@ impl Joining {
             path: text,
             programs: programs.unwrap_or_else(crate::sm::programs),
         })
+    }
+
+    /// Looks whether a machine could become a node: nothing is done with it.
+    pub(super) async fn check(
+        &self,
+        manager: &Manager,
+        machine: &str,
+        console: &mut Console,
+    ) -> Result<(), CommandError> {
+        let used = exec::hold(manager, machine, v1::HoldKind::Command).await?;
+        let name = &used.machine;
+        node_id(name)?;
+        let answers = used.executor.probe().await;
+        answers.map_err(|error| used.not_done(error))?;
+        let unit = &self.path;
+        console.note(format_args!(
+            "{name}: it answers, and would become node {name} of the Unit that {unit} describes"
+        ));
+        Ok(())
     }
 
     /// Makes a machine a node, which is called as the machine is.
@@ -143,12 +165,13 @@ impl Joining {
     }
 
     async fn wait(&self, node: &str, look: &str) -> Result<(), CommandError> {
+        let certified = Certified::of(&self.unit);
         let connection = unit_cli::Connection {
-            unit: Some(self.unit.control_socket.display().to_string()),
-            ca: None,
-            cert: None,
-            key: None,
-            crl: None,
+            unit: Some(self.unit.control()),
+            ca: certified.ca,
+            cert: certified.cert,
+            key: certified.key,
+            crl: certified.crl,
         };
         let unit = unit::connect(&connection).await?;
         let deadline = Instant::now() + PATIENCE;
@@ -168,14 +191,38 @@ fn node_id(machine: &str) -> Result<NodeId, MachineCommandError> {
     NodeId::new(machine).map_err(|source| failed(JoinCommandError::NodeId(source)))
 }
 
-/// The Main Node's identity manager, by its socket on this machine.
+/// What is named on the command line to reach what has no socket here.
+#[derive(Default)]
+struct Certified {
+    ca: Option<PathBuf>,
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    crl: Option<PathBuf>,
+}
+
+impl Certified {
+    fn of(unit: &UnitFile) -> Self {
+        let Some(credentials) = unit.credentials() else {
+            return Self::default();
+        };
+        Self {
+            ca: Some(credentials.root),
+            cert: Some(credentials.certificate),
+            key: Some(credentials.key),
+            crl: credentials.revocation_list,
+        }
+    }
+}
+
+/// The Main Node's identity manager, by its socket on this machine, or with an operator's certificate.
 fn iam(unit: &UnitFile) -> node_cli::Connection {
+    let certified = Certified::of(unit);
     node_cli::Connection {
-        iam: unit.iam_socket.display().to_string(),
-        ca: None,
-        cert: None,
-        key: None,
-        crl: None,
+        iam: unit.iam(),
+        ca: certified.ca,
+        cert: certified.cert,
+        key: certified.key,
+        crl: certified.crl,
         server: node_cli::ServerCheck::default(),
         insecure: false,
     }
@@ -225,6 +272,11 @@ pub(super) async fn leave_all(
         let machine = get(manager, machine).await?;
         match machine.unit.as_str() {
             "" => console.note(format_args!("{}: it is no node", machine.id)),
+            unit if leave.dry_run => console.note(format_args!(
+                "{}: it would be taken out of the Unit that {} describes",
+                machine.id,
+                shown(unit)
+            )),
             _ => take_out(manager, &machine, leave.forget, console).await?,
         }
     }

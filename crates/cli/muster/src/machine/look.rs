@@ -3,10 +3,10 @@
 use muster_machine_api::v1::{self, machine_news::News};
 use serde::Serialize;
 
-use super::MachineCommandError;
 use super::client::Manager;
 use super::facts::{LockFacts, MachineFacts, ProviderFacts, moment};
 use super::make::given;
+use super::{MachineCommandError, watch};
 use crate::call::Peer;
 use crate::cli::machine as cli;
 use crate::console::{Answer, Console, Table};
@@ -22,7 +22,7 @@ pub(super) async fn list(
 ) -> Result<(), CommandError> {
     let all = list.all;
     if list.watch {
-        return watch(manager, all, console).await;
+        return follow(manager, all, console).await;
     }
     let request = v1::ListMachinesRequest { all };
     let answer = manager.ask("ListMachines", async |mut it| {
@@ -36,7 +36,7 @@ pub(super) async fn list(
     Ok(console.answer(&Listing(machines.collect()))?)
 }
 
-async fn watch(manager: &Manager, all: bool, console: &mut Console) -> Result<(), CommandError> {
+async fn follow(manager: &Manager, all: bool, console: &mut Console) -> Result<(), CommandError> {
     let call = "WatchMachines";
     let request = v1::WatchMachinesRequest { all };
     let stream = manager.ask(call, async |mut it| it.watch_machines(request).await);
@@ -56,15 +56,21 @@ async fn watch(manager: &Manager, all: bool, console: &mut Console) -> Result<()
 
 pub(super) async fn show(
     manager: &Manager,
-    one: cli::One,
+    wanted: cli::Show,
     console: &mut Console,
 ) -> Result<(), CommandError> {
-    let request = v1::GetMachineRequest {
-        machine: one.machine,
+    let ask = async || {
+        let request = v1::GetMachineRequest {
+            machine: wanted.one.machine.clone(),
+        };
+        let answer = manager.ask("GetMachine", async |mut it| it.get_machine(request).await);
+        answer.await.map(MachineFacts::from)
     };
-    let answer = manager.ask("GetMachine", async |mut it| it.get_machine(request).await);
-    let machine = answer.await.map_err(MachineCommandError::Call)?;
-    Ok(console.answer(&MachineFacts::from(machine))?)
+    if wanted.watch {
+        return watch::one(ask, |it| it.state == "terminated", console).await;
+    }
+    let machine = ask().await.map_err(MachineCommandError::Call)?;
+    Ok(console.answer(&machine)?)
 }
 
 pub(super) async fn providers(

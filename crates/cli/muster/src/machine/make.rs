@@ -85,7 +85,25 @@ pub(super) async fn show_plan(
     };
     let answer = manager.ask("Plan", async |mut it| it.plan(request).await);
     let candidates = answer.await.map_err(MachineCommandError::Call)?.candidates;
-    let candidates: Vec<CandidateFacts> = candidates.into_iter().map(Into::into).collect();
+    show_candidates(candidates.into_iter().map(Into::into).collect(), console)
+}
+
+/// What a plan comes to where a machine was named.
+pub(super) async fn show_named(
+    manager: &Manager,
+    machine: String,
+    console: &mut Console,
+) -> Result<(), CommandError> {
+    let request = v1::GetMachineRequest { machine };
+    let answer = manager.ask("GetMachine", async |mut it| it.get_machine(request).await);
+    let machine = answer.await.map_err(MachineCommandError::Call)?;
+    show_candidates(vec![CandidateFacts::named(machine)], console)
+}
+
+fn show_candidates(
+    candidates: Vec<CandidateFacts>,
+    console: &mut Console,
+) -> Result<(), CommandError> {
     if !candidates.iter().any(|it| it.chosen) {
         console.note("Nothing fits.");
     }

@@ -2,13 +2,15 @@
 
 use muster_machine_api::{time, v1};
 
-use super::MachineCommandError;
 use super::client::Manager;
 use super::facts::PoolFacts;
 use super::make::{made, show_plan, timers, wish};
+use super::{MachineCommandError, watch};
+use crate::call::CallError;
 use crate::cli::machine::Pool;
 use crate::console::Console;
 use crate::error::CommandError;
+use crate::text::shown;
 use crate::unit::facts::Listing;
 
 pub(super) async fn run(
@@ -18,15 +20,15 @@ pub(super) async fn run(
 ) -> Result<(), CommandError> {
     let failed = MachineCommandError::Call;
     match pool {
-        Pool::List => {
-            let request = v1::ListPoolsRequest {};
-            let answer = manager.ask("ListPools", async |mut it| it.list_pools(request).await);
-            let pools = answer.await.map_err(failed)?.pools;
+        Pool::List(wanted) if wanted.watch => {
+            watch::list(async || list(manager).await, console).await?;
+        }
+        Pool::List(_) => {
+            let pools = list(manager).await.map_err(failed)?;
             if pools.is_empty() {
                 console.note("There are no pools; `muster machine pool set` makes one.");
             }
-            let pools = pools.into_iter().map(PoolFacts::from);
-            console.answer(&Listing(pools.collect()))?;
+            console.answer(&Listing(pools))?;
         }
         Pool::Set(set) if set.dry_run => {
             let wanted = v1::Wish {
@@ -48,10 +50,17 @@ pub(super) async fn run(
             let pool = answer.await.map_err(failed)?;
             console.answer(&Listing(vec![PoolFacts::from(pool)]))?;
         }
-        Pool::Remove(name) => {
-            let request = v1::RemovePoolRequest { name: name.name };
+        Pool::Remove(wanted) => {
+            let (name, dry_run) = (wanted.name.clone(), wanted.dry_run);
+            let request = v1::RemovePoolRequest { name, dry_run };
             let answer = manager.ask("RemovePool", async |mut it| it.remove_pool(request).await);
             answer.await.map_err(failed)?;
+            if dry_run {
+                let name = shown(&wanted.name);
+                console.note(format_args!(
+                    "{name}: it could be removed; its machines would stay"
+                ));
+            }
         }
         Pool::Claim(claim) => {
             let user = || std::env::var("USER").unwrap_or_default();
@@ -72,4 +81,11 @@ pub(super) async fn run(
         }
     }
     Ok(())
+}
+
+async fn list(manager: &Manager) -> Result<Vec<PoolFacts>, CallError> {
+    let request = v1::ListPoolsRequest {};
+    let answer = manager.ask("ListPools", async |mut it| it.list_pools(request).await);
+    let pools = answer.await?.pools;
+    Ok(pools.into_iter().map(PoolFacts::from).collect())
 }

@@ -10,7 +10,7 @@ use super::MachineCommandError;
 use super::client::Manager;
 use super::facts::RunFacts;
 use super::follow::{self, RunLog};
-use super::make::{show_plan, spinner, wish};
+use super::make::{show_named, show_plan, spinner, wish};
 use crate::cli::machine as cli;
 use crate::console::{Console, Exit};
 use crate::error::CommandError;
@@ -84,7 +84,10 @@ pub(super) async fn run(
     console: &mut Console,
 ) -> Result<Exit, CommandError> {
     if args.dry_run {
-        show_plan(manager, wish(args.wish), true, console).await?;
+        match args.machine {
+            Some(machine) => show_named(manager, machine, console).await?,
+            None => show_plan(manager, wish(args.wish), true, console).await?,
+        }
         return Ok(Exit::Done);
     }
     let detach = args.detach;
@@ -224,9 +227,17 @@ async fn follow(
     Ok(shown.await.map_err(MachineCommandError::Call)?.into())
 }
 
+/// The bytes that were written.
+pub(super) fn written(piece: &v1::RunLog) -> &[u8] {
+    match piece.written.is_empty() {
+        true => piece.text.as_bytes(),
+        false => &piece.written,
+    }
+}
+
 /// Output goes where the command's would have gone; the manager's own words to standard error.
 fn print(piece: &v1::RunLog) {
-    let bytes = piece.text.as_bytes();
+    let bytes = written(piece);
     // A reader that went away keeps no run from its end.
     let _ = match piece.stream.as_str() {
         "stdout" => {

@@ -5,11 +5,13 @@ use muster_machine_api::v1;
 use super::client::Manager;
 use super::facts::RunFacts;
 use super::follow::RunLog;
-use super::{MachineCommandError, events};
-use crate::call::Peer;
+use super::run::written;
+use super::{MachineCommandError, events, follow, watch};
+use crate::call::{CallError, Peer};
 use crate::cli::machine::{RunLogs, RunNames, Runs};
 use crate::console::Console;
 use crate::error::CommandError;
+use crate::text::shown;
 use crate::unit::facts::Listing;
 
 pub(super) async fn run(
@@ -19,20 +21,23 @@ pub(super) async fn run(
 ) -> Result<(), CommandError> {
     let failed = MachineCommandError::Call;
     match command {
-        Runs::List => {
-            let request = v1::ListRunsRequest {};
-            let answer = manager.ask_runs("ListRuns", async |mut it| it.list_runs(request).await);
-            let runs = answer.await.map_err(failed)?.runs;
+        Runs::List(wanted) if wanted.watch => {
+            watch::list(async || list(manager).await, console).await?;
+        }
+        Runs::List(_) => {
+            let runs = list(manager).await.map_err(failed)?;
             if runs.is_empty() {
                 console.note("There are no runs; `muster machine run` makes one.");
             }
-            let runs = runs.into_iter().map(RunFacts::from);
-            console.answer(&Listing(runs.collect()))?;
+            console.answer(&Listing(runs))?;
         }
-        Runs::Show(name) => {
-            let request = v1::GetRunRequest { run: name.run };
-            let answer = manager.ask_runs("GetRun", async |mut it| it.get_run(request).await);
-            console.answer(&RunFacts::from(answer.await.map_err(failed)?))?;
+        Runs::Show(wanted) => {
+            let run = wanted.name.run;
+            let ask = async || follow::show(manager, &run).await.map(RunFacts::from);
+            match wanted.watch {
+                true => watch::one(ask, |it| it.state != "running", console).await?,
+                false => console.answer(&ask().await.map_err(failed)?)?,
+            }
         }
         Runs::Logs(logs) => return show_log(manager, logs, console).await,
         Runs::Events(wanted) => {
@@ -58,6 +63,13 @@ pub(super) async fn run(
         }
     }
     Ok(())
+}
+
+async fn list(manager: &Manager) -> Result<Vec<RunFacts>, CallError> {
+    let request = v1::ListRunsRequest {};
+    let answer = manager.ask_runs("ListRuns", async |mut it| it.list_runs(request).await);
+    let runs = answer.await?.runs;
+    Ok(runs.into_iter().map(RunFacts::from).collect())
 }
 
 async fn cancel(
@@ -103,10 +115,12 @@ async fn show_log(
     Ok(())
 }
 
+/// What commands wrote, byte by byte, and words of the manager's own to standard error.
 fn show_piece(piece: &v1::RunLog, console: &mut Console) -> Result<(), CommandError> {
-    console.print(&piece.text)?;
     if piece.stream == "note" {
-        console.print("\n")?;
+        console.note(format_args!("muster: {}", shown(piece.text.trim_end())));
+        return Ok(());
     }
+    console.print_bytes(written(piece))?;
     Ok(console.flush()?)
 }

@@ -93,15 +93,17 @@ async fn remove(
         let request = v1::RemoveTemplateRequest {
             name: name.clone(),
             force: args.force,
+            dry_run: args.dry_run,
         };
         let answer = manager.ask("RemoveTemplate", async |mut it| {
             it.remove_template(request).await
         });
         answer.await.map_err(MachineCommandError::Call)?;
-        console.note(format_args!(
-            "muster: removed the template {}",
-            shown(&name)
-        ));
+        let name = shown(&name);
+        match args.dry_run {
+            true => console.note(format_args!("{name}: it could be removed")),
+            false => console.note(format_args!("muster: removed the template {name}")),
+        }
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod cloud;
 mod containers;
+mod copying;
 #[path = "../../../../nodemgr/libvirt-helper/tests/machines/daemons.rs"]
 mod daemons;
 #[path = "../../../../nodemgr/aws/tests/ec2/server.rs"]
@@ -21,3 +22,4 @@ mod runs;
 mod templates;
 mod terminal;
 mod using;
+mod watching;

@@ -1,5 +1,6 @@
 //! Runs whose manager dies, and what is said beside a workflow.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Stdio};
 
@@ -94,6 +95,76 @@ fn a_run_that_wants_more_than_a_template_leaves_nothing_after_a_kill_and_an_inte
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     assert_eq!(site.json(&["list"]), json!([]), "its machine is gone");
     assert_eq!(site.json(&["runs", "list"])[0]["state"], "cancelled");
+}
+
+#[test]
+fn a_step_that_is_done_again_never_runs_beside_itself() {
+    let mut site = Site::new();
+    let mark = site.path("first").display().to_string();
+    // The second attempt looks whether the first is still at work.
+    let script = format!(
+        "if [ -s '{mark}' ]; then grep -q sleep \"/proc/$(cat '{mark}')/cmdline\" 2>/dev/null && echo beside || echo alone\n\
+         else echo $$ >'{mark}'; exec sleep 600; fi"
+    );
+    let workflow = json!({
+        "name": "w",
+        "machines": { "m": { "template": "plain", "provider": "local" } },
+        "steps": [{
+            "name": "s",
+            "attempts": 2,
+            "delay": "1ms",
+            "actions": [{ "script": { "text": script } }],
+        }],
+    });
+    site.write("w.json", &workflow.to_string());
+    let run = spawn(&site, &["run", "--workflow", "w.json"]);
+    until("the first attempt is at work", || {
+        let pid = fs::read_to_string(&mark).unwrap_or_default();
+        let program = fs::read(format!("/proc/{}/cmdline", pid.trim()));
+        program.is_ok_and(|it| it.starts_with(b"sleep"))
+    });
+    site.kill();
+    site.start();
+    let output = run.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!((said.as_str(), output.status.code()), ("alone\n", Some(0)));
+}
+
+#[test]
+fn what_a_run_writes_comes_byte_by_byte_and_what_is_lost_is_told() {
+    let site = Site::new();
+    let begin = ["run", "-p", "local", "--no-sync", "--", "sh", "-c"];
+    let script = r"printf 'a\377\000\303\251'";
+    let output = site.command(&[&begin[..], &[script]].concat()).output();
+    let written = b"a\xff\0\xc3\xa9";
+    assert_eq!(output.unwrap().stdout, written);
+    let id = site.json(&["runs", "list"])[0]["id"].clone();
+    let logs = site
+        .command(&["runs", "logs", id.as_str().unwrap()])
+        .output();
+    assert_eq!(
+        logs.unwrap().stdout,
+        written,
+        "and nothing of the manager's own words"
+    );
+
+    // More than is kept.
+    let script = "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo end";
+    let started = site.json(&[&["run", "-d"], &begin[1..], &[script]].concat());
+    let id = started["id"].as_str().unwrap();
+    until("it is over", || {
+        site.json(&["runs", "show", id])["state"] == "succeeded"
+    });
+    let logs = site.command(&["runs", "logs", id]).output().unwrap();
+    assert!(logs.stdout.ends_with(b"x\nend\n"));
+    assert!(logs.stdout.len() < 40_000_000, "{}", logs.stdout.len());
+    let said = String::from_utf8(logs.stderr).unwrap();
+    assert_eq!(
+        said.matches("bytes of this run's log are gone here")
+            .count(),
+        1,
+        "{said}"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Commands, files and runs on this machine.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::rig::{Run, Site, until};
 
-fn here(site: &Site) {
+pub(crate) fn here(site: &Site) {
     site.run(&["provision", "-p", "local", "--name", "here"])
         .ok();
 }
@@ -86,28 +86,6 @@ fn a_machine_is_busy_while_somebody_uses_it() {
 }
 
 #[test]
-fn files_go_there_and_back() {
-    let site = Site::new();
-    here(&site);
-    fs::create_dir_all(site.path("tree/inner")).unwrap();
-    site.write("tree/a", "one");
-    site.write("tree/inner/b", "two");
-    let there = site.path("there");
-    let remote = format!("here:{}", there.display());
-    site.run(&["cp", "tree", &remote]).ok();
-    assert_eq!(fs::read_to_string(there.join("inner/b")).unwrap(), "two");
-    fs::write(there.join("c"), "three").unwrap();
-    let copied = site.json(&["sync", &remote, "tree", "--delete"]);
-    assert_eq!(copied["files"], 1, "only what changed: {copied}");
-    assert_eq!(fs::read_to_string(site.path("tree/c")).unwrap(), "three");
-    site.run(&["cp", &format!("{remote}/c"), "."]).ok();
-    assert_eq!(fs::read_to_string(site.path("c")).unwrap(), "three");
-    site.run(&["cp", "a", "b"]).refused(2, &["MACHINE:PATH"]);
-    site.run(&["cp", "nothing", &remote])
-        .refused(125, &["nothing"]);
-}
-
-#[test]
 fn a_run_is_its_command_and_is_remembered() {
     let site = Site::new();
     fs::create_dir(site.path("work")).unwrap();
@@ -143,6 +121,16 @@ fn a_run_is_its_command_and_is_remembered() {
         .ok();
     let plan = site.json(&["run", "-p", "local", "--dry-run"]);
     assert_eq!(plan[0]["provider"], "local");
+    // Nothing is copied there, so that it can neither go elsewhere nor be left behind.
+    for words in [&["--no-back"][..], &["--to", "/elsewhere"]] {
+        let run = [
+            &["run", "-p", "local", "-f", "work"],
+            words,
+            &["--", "true"],
+        ]
+        .concat();
+        site.run(&run).refused(2, &[words[0]]);
+    }
     site.run(&["run", "-t", "nothing", "--", "true"])
         .refused(4, &["no template `nothing`"]);
 }
@@ -180,6 +168,38 @@ fn a_command_runs_on_a_machine_that_there_is_and_leaves_it() {
         .ok();
     assert_eq!(run.stdout, "hello\n");
     assert_eq!(site.state("here"), "running");
+    let plan = site.json(&["run", "-m", "here", "--dry-run"]);
+    assert_eq!(plan.as_array().map(Vec::len), Some(1), "{plan}");
+    assert_eq!(plan[0]["machine"], site.json(&["show", "here"])["id"]);
+    assert_eq!(plan[0]["chosen"], true);
+    site.run(&["run", "-m", "nobody", "--dry-run"])
+        .refused(4, &["nobody"]);
+}
+
+#[test]
+fn a_command_ends_with_its_reader() {
+    let site = Site::new();
+    here(&site);
+    let mark = site.path("pid");
+    let script = format!("echo $$ >'{}'; exec yes", mark.display());
+    let mut exec = site.command(&["exec", "here", "--", "sh", "-c", &script]);
+    let mut exec = exec.stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut out = BufReader::new(exec.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "y\n");
+    drop(out);
+    let mut ended = None;
+    until("it ends", || {
+        ended = exec.try_wait().unwrap();
+        ended.is_some()
+    });
+    assert_eq!(ended.and_then(|it| it.code()), Some(141));
+    let pid = fs::read_to_string(&mark).unwrap();
+    let program = format!("/proc/{}/cmdline", pid.trim());
+    until("its command is gone", || {
+        fs::read(&program).unwrap_or_default().is_empty()
+    });
 }
 
 #[test]

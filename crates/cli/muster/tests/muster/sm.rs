@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use muster_lab::machine::{Binaries, Build, Machine};
 use muster_lab::{muster, poll_until, try_poll_for};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::rig::Site;
 
@@ -35,6 +37,73 @@ fn files_that_make_no_sense_are_refused_with_their_places() {
     let programs = ["set.yaml", "--programs", "nowhere"];
     fs::write(site.path("set.yaml"), "items: []\n").expect("written");
     run(&programs).refused(5, &["nowhere/muster-init is not there"]);
+}
+
+/// A run that waits for its init, which never answers.
+struct Waiting {
+    site: Site,
+    run: Child,
+    init: Pid,
+}
+
+impl Waiting {
+    fn start(more: &[&str]) -> Self {
+        let site = Site::empty();
+        fs::write(site.path("set.yaml"), "items: []\n").expect("written");
+        fs::create_dir(site.path("programs")).expect("made");
+        let pid = site.path("init.pid");
+        let script = format!(
+            "#!/bin/sh\necho $$ > {0}.new\nmv {0}.new {0}\nexec sleep 1000\n",
+            pid.display()
+        );
+        let program = site.path("programs/muster-init");
+        fs::write(&program, script).expect("written");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+        let mut command = site.command(&[&Self::words("state", "run")[..], more].concat());
+        command.env("PATH", "/usr/bin:/bin").stderr(Stdio::piped());
+        let run = command.spawn().expect("it starts");
+        let found = try_poll_for(TIME, || fs::read_to_string(&pid).ok()?.trim().parse().ok());
+        let init = Pid::from_raw(found.expect("the init starts")).expect("a pid");
+        Self { site, run, init }
+    }
+
+    fn words<'a>(state: &'a str, runtime: &'a str) -> [&'a str; 9] {
+        let programs = "programs";
+        let start = ["sm", "run", "set.yaml", "--programs", programs];
+        let [a, b, c, d, e] = start;
+        [a, b, c, d, e, "--state", state, "--runtime", runtime]
+    }
+
+    /// Ctrl-C. Answers what the command ends with.
+    fn interrupt(mut self) -> Option<i32> {
+        let pid = Pid::from_child(&self.run);
+        kill_process(pid, Signal::INT).expect("it is there");
+        let status = self.run.wait().expect("it ends");
+        assert!(
+            test_kill_process(self.init).is_err(),
+            "the init has been left"
+        );
+        assert!(!self.site.path("run/init").exists());
+        status.code()
+    }
+}
+
+#[test]
+fn who_is_interrupted_while_starting_leaves_no_init_and_does_not_say_that_all_is_up() {
+    muster_lab::require!(Root);
+    assert_eq!(Waiting::start(&["--once"]).interrupt(), Some(130));
+    // Who waited for nothing has what was wanted.
+    assert_eq!(Waiting::start(&[]).interrupt(), Some(0));
+}
+
+#[test]
+fn folders_that_another_run_uses_are_refused() {
+    muster_lab::require!(Root);
+    let waiting = Waiting::start(&[]);
+    let run = |state, runtime| waiting.site.run(&Waiting::words(state, runtime));
+    run("other", "run").refused(3, &["another run uses run"]);
+    run("state", "elsewhere").refused(3, &["in use"]);
+    assert_eq!(waiting.interrupt(), Some(0));
 }
 
 const PROGRAMS: &[(&str, &str)] = &[
@@ -107,7 +176,16 @@ impl Node {
 
     /// The processes of instances, also of those in namespaces of their own.
     fn instances(&self) -> BTreeSet<i32> {
-        let listed = self.machine.run(["pgrep", "-x", "sleep"]).expect("a list");
+        self.processes("sleep")
+    }
+
+    /// Inits and what does their work, the machine's own included.
+    fn managers(&self) -> BTreeSet<i32> {
+        self.processes("muster-init|muster-core")
+    }
+
+    fn processes(&self, names: &str) -> BTreeSet<i32> {
+        let listed = self.machine.run(["pgrep", "-x", names]).expect("a list");
         let pids = listed.stdout.lines().map(|it| it.parse().expect("a pid"));
         pids.collect()
     }
@@ -135,19 +213,19 @@ impl Node {
 fn what_a_file_says_runs_until_the_command_is_interrupted_and_leaves_nothing() {
     muster_lab::require!(Root, Cgroup2, Tool("runc"), File("/bin/busybox"));
     let node = Node::boot();
+    let before = node.managers();
     node.want(2);
     node.sctl(&["start", "run.service"]);
     node.wait_for_instances(2);
+    assert_eq!(node.managers().len(), before.len() + 2);
     node.sctl(&["kill", "--kill-whom=main", "-s", "INT", "run.service"]);
     node.wait_for_end("run.service");
     assert_eq!(node.instances().len(), 0);
-    let left = node.machine.run([
-        "sh",
-        "-c",
-        "grep -c /run/run /proc/self/mounts; pgrep -l muster-init",
-    ]);
-    let left = left.expect("a command").stdout;
-    assert_eq!(left.lines().next(), Some("0"), "{left}");
+    assert_eq!(node.managers(), before, "the machine's own and no other");
+    let left = node
+        .machine
+        .run(["sh", "-c", "grep -c /run/run /proc/self/mounts"]);
+    assert_eq!(left.expect("a command").stdout.trim(), "0");
 }
 
 #[test]
@@ -163,6 +241,14 @@ fn what_was_kept_is_taken_over_and_only_what_changed_is_touched() {
         all,
         "the command has ended, what it started has not"
     );
+
+    // What it left is nobody else's.
+    let words = "sm run /test/set.yaml --once --state /var/lib/other --runtime /run/run --programs /usr/lib/muster";
+    let other = ["muster"].into_iter().chain(words.split(' '));
+    let other = node.machine.run(other).expect("a command");
+    assert_eq!(other.status.code(), Some(3), "{}", other.stderr);
+    assert!(other.stderr.contains("/var/lib/run"), "{}", other.stderr);
+    assert_eq!(node.instances(), all);
 
     node.want(2);
     node.sctl(&["start", "run.service"]);

@@ -12,6 +12,12 @@ pub trait Action {
     /// EC2's name of it.
     const NAME: &'static str;
 
+    /// The service that is asked, as its host and its signatures call it.
+    const SERVICE: &'static str = "ec2";
+
+    /// The version of that service's interface.
+    const API: &'static str = VERSION;
+
     /// What is answered.
     type Answer;
 
@@ -28,7 +34,7 @@ pub trait Action {
     fn query(&self) -> Query {
         let mut query = Query::default();
         query.push("Action", Self::NAME);
-        query.push("Version", VERSION);
+        query.push("Version", Self::API);
         self.parameters(&mut query);
         query
     }

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use super::params::Params;
 use super::world::{Refusal, refuse};
 use super::{FakeSettings, Recorded, Shared, keys, lock, signature, write};
+use crate::ec2::{Action as _, GetCallerIdentity};
 
 /// A request, at most, in bytes.
 const LARGEST: usize = 1024 * 1024;
@@ -136,7 +137,16 @@ fn named(parts: &Parts, params: &Params) -> (&'static str, String) {
     let target = parts.headers.get("x-amz-target");
     match target.and_then(|target| target.to_str().ok()) {
         Some(target) => ("ssm", target.trim_start_matches("AmazonSSM.").to_owned()),
-        None => ("ec2", params.get("Action").unwrap_or_default().to_owned()),
+        None => {
+            let sts = params.get("Version") == Some(GetCallerIdentity::API);
+            let service = if sts {
+                GetCallerIdentity::SERVICE
+            } else {
+                "ec2"
+            };
+            let action = params.get("Action").unwrap_or_default();
+            (service, action.to_owned())
+        }
     }
 }
 
@@ -182,8 +192,11 @@ fn judge(
         let message = "you are not authorized to perform this operation";
         return Err(refuse(403, "UnauthorizedOperation", message));
     }
-    if service == "ssm" {
-        return parameter(settings, body);
+    match service {
+        "ssm" => return parameter(settings, body),
+        "sts" if action == GetCallerIdentity::NAME => return Ok(write::identity(settings.account)),
+        "sts" => return Err(refuse(400, "InvalidAction", action)),
+        _ => {}
     }
     let inside = world.answer(&action, params, settings, Instant::now())?;
     Ok(write::answer(&action, &inside))

@@ -43,6 +43,7 @@ pub(super) struct Machine {
     shown: Instant,
     forgotten: bool,
     made_with: Params,
+    reboots: u32,
 }
 
 impl Machine {
@@ -103,6 +104,7 @@ impl World {
             spot: machine.spot,
             tags: machine.tags.clone(),
             made_with: machine.made_with.0.clone(),
+            reboots: machine.reboots,
         });
         views.collect()
     }
@@ -126,6 +128,7 @@ impl World {
             shown: now,
             forgotten: false,
             made_with: Params::default(),
+            reboots: 0,
         };
         self.machines.insert(id.clone(), machine);
         id
@@ -182,7 +185,9 @@ impl World {
             }),
             "RebootInstances" => {
                 self.change(params, now, |machine| {
-                    must_be(machine, &[State::Running], now)
+                    must_be(machine, &[State::Running], now)?;
+                    machine.reboots += 1;
+                    Ok(())
                 })?;
                 Ok(text("return", "true"))
             }
@@ -278,6 +283,7 @@ impl World {
             shown: now + settings.shown_after,
             forgotten: false,
             made_with: making.params.clone(),
+            reboots: 0,
         };
         machine.go(State::Pending, State::Running, now + settings.boot);
         self.machines.insert(id.clone(), machine);

@@ -28,6 +28,15 @@ pub(super) fn answer(action: &str, inside: &str) -> String {
     )
 }
 
+pub(super) fn identity(account: &str) -> String {
+    let who = text("Arn", &format!("arn:aws:iam::{account}:user/fake")) + &text("UserId", "FAKE");
+    let result = who + &text("Account", account);
+    format!(
+        "<GetCallerIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\
+         <GetCallerIdentityResult>{result}</GetCallerIdentityResult></GetCallerIdentityResponse>"
+    )
+}
+
 pub(super) fn refusal(refusal: &Refusal) -> String {
     let error = text("Code", refusal.code) + &text("Message", &refusal.message);
     format!(

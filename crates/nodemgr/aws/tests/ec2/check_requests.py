@@ -165,7 +165,7 @@ def signature_problem(request, headers, body, keys):
 
 
 def main(path, *keys):
-    ec2, ssm = Checker(load("ec2")), Checker(load("ssm"))
+    ec2, ssm, sts = (Checker(load(service)) for service in ("ec2", "ssm", "sts"))
     counts = {}
     for line in pathlib.Path(path).read_text().splitlines():
         request = json.loads(line)
@@ -180,13 +180,14 @@ def main(path, *keys):
             if shape:
                 checker.tree(action, shape, json.loads(body))
         else:
-            checker = ec2
             pairs = urllib.parse.parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=True)
             values = dict(pairs)
             if len(values) != len(pairs):
                 checker.wrong("request", "a parameter is given twice")
             action = values.pop("Action")
-            if values.pop("Version") != ec2.model["metadata"]["apiVersion"]:
+            version = values.pop("Version")
+            checker = sts if version == sts.model["metadata"]["apiVersion"] else ec2
+            if version != checker.model["metadata"]["apiVersion"]:
                 checker.wrong(action, "another version")
             shape = checker.operation(action)
             if shape:
@@ -196,7 +197,7 @@ def main(path, *keys):
             if problem:
                 checker.wrong(action, problem)
         counts[action] = counts.get(action, 0) + 1
-    problems = ec2.problems + ssm.problems
+    problems = ec2.problems + ssm.problems + sts.problems
     for problem in problems[:40]:
         print(problem)
     print("checked", json.dumps(counts, sort_keys=True))

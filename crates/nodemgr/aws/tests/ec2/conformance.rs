@@ -9,7 +9,7 @@ use muster_aws::AwsProvider;
 use muster_aws::testing::{FakeEc2, FakeSettings};
 use muster_lifecycle::State;
 use muster_provider::testing::{Rig, run};
-use muster_provider::{MachineSpec, Provider, ResourceId, SshSeed};
+use muster_provider::{MachineSpec, Owned, Provider, ResourceId, SshSeed};
 
 use crate::rig::{PATIENCE, REGION, open, seed, settings, spec};
 
@@ -47,6 +47,12 @@ impl Rig for FakeRig {
         let id = self.fake.add_foreign(&[("Name", "somebody's")]);
         let resource = ResourceId::new(&format!("{id}@{REGION}")).expect("a name");
         ready(Some(resource)).boxed()
+    }
+
+    fn boot<'a>(&'a self, machine: &'a Owned) -> BoxFuture<'a, Option<String>> {
+        let (id, _) = machine.resource.as_str().split_once('@').expect("a place");
+        let found = self.fake.machines().into_iter().find(|it| it.id == id);
+        ready(found.map(|it| it.reboots.to_string())).boxed()
     }
 
     fn is_untouched<'a>(&'a self, foreign: &'a ResourceId) -> BoxFuture<'a, bool> {
@@ -95,6 +101,7 @@ async fn the_fake_shows_that_every_promise_is_kept() {
             "it can resume machines",
         ),
     ]);
+    report.assert_at_least(40);
     let left = rig.fake.machines();
     assert!(
         left.iter().all(|machine| machine.tags.len() == 1),

@@ -109,6 +109,14 @@ async fn moto_shows_that_every_promise_is_kept() {
             "it cannot hibernate machines",
         ),
         (
+            "a hibernated machine can be terminated",
+            "it cannot hibernate machines",
+        ),
+        (
+            "a machine that was rebooted has booted anew",
+            "nothing tells one boot of its machines from another",
+        ),
+        (
             "a stopped machine cannot be hibernated",
             "it cannot hibernate machines",
         ),
@@ -121,6 +129,8 @@ async fn moto_shows_that_every_promise_is_kept() {
             "it offers whatever its provider can do",
         ),
     ]);
+
+    report.assert_at_least(40);
 
     // Beyond the suite: spot machines of several types, and images by name and by parameter.
     let several = order(spec(), spot(&["t3.small", "t3.micro"], true));

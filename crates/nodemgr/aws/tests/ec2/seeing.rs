@@ -103,4 +103,29 @@ async fn launch_templates_that_were_left_behind_are_swept() {
     );
     provider.list(&mine).await.unwrap();
     assert_eq!(fake.templates(), ["muster-new", "theirs"]);
+    // What is left behind is no hurry, and lists are many.
+    for _ in 0..3 {
+        provider.list(&mine).await.unwrap();
+    }
+    let requests = fake.requests();
+    let looks = requests
+        .iter()
+        .filter(|it| it.action == "DescribeLaunchTemplates");
+    assert_eq!(looks.count(), 1);
+}
+
+#[tokio::test]
+async fn another_account_is_another_home() {
+    let (fake, provider) = fake().await;
+    let first = provider.home().await.unwrap().unwrap();
+    assert_eq!(first.as_str(), "123456789012");
+    fake.set(|settings| settings.account = "210987654321");
+    assert_ne!(provider.home().await.unwrap(), Some(first));
+    fake.set(|settings| settings.forbidden = Some("GetCallerIdentity"));
+    let error = provider.home().await.unwrap_err();
+    assert!(
+        text(&error).contains("cannot name its account"),
+        "{}",
+        text(&error)
+    );
 }

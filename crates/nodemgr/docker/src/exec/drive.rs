@@ -22,7 +22,7 @@ use crate::engine::EngineError;
 const VERDICT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(2);
 /// Longer than anything runs: no timeout.
-const FOREVER: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
+pub(super) const FOREVER: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
 
 /// What is needed to see a command to its end.
 pub(super) struct Drive {
@@ -42,7 +42,7 @@ enum Stop {
 }
 
 impl Drive {
-    fn error(&self, class: FailureClass, source: impl Into<BoxError>) -> ExecutorError {
+    pub(super) fn error(&self, class: FailureClass, source: impl Into<BoxError>) -> ExecutorError {
         ExecutorError::new(self.operation, self.object.clone(), class, source)
     }
 
@@ -111,6 +111,11 @@ impl Drive {
             }
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// Kills a command with its group, whatever it is doing.
+    pub(super) async fn kill_now(&self, id: &str, process: i32) -> Result<(), ExecutorError> {
+        self.kill(id, process, KILL).await
     }
 
     /// Kills a command with its group, from inside the container, and sees it gone.

@@ -10,7 +10,7 @@ use muster_docker::DockerExecutor;
 use muster_executor::{Command, Executor, Exit, FailureClass, PowerVerb, signal_name};
 use muster_lab::poll_until;
 use muster_provider::testing::{Rig, run};
-use muster_provider::{MachineSpec, Provider, ResourceId};
+use muster_provider::{MachineSpec, Owned, Provider, ResourceId};
 
 use crate::rig::{Docker, IMAGE, PATIENCE, order, spec};
 
@@ -40,6 +40,13 @@ impl Rig for DockerRig {
             .0
             .cli(&["run", "--detach", "--init", IMAGE, "sleep", "infinity"]);
         std::future::ready(ResourceId::new(&id).ok()).boxed()
+    }
+
+    fn boot<'a>(&'a self, machine: &'a Owned) -> BoxFuture<'a, Option<String>> {
+        let id = machine.resource.as_str();
+        let format = "{{.State.StartedAt}}";
+        let started = self.0.cli(&["inspect", "--format", format, id]);
+        std::future::ready(Some(started)).boxed()
     }
 
     fn is_untouched<'a>(&'a self, foreign: &'a ResourceId) -> BoxFuture<'a, bool> {
@@ -86,6 +93,10 @@ async fn an_engine_keeps_every_promise_of_a_provider_and_is_left_as_it_was() {
             "it cannot hibernate machines",
         ),
         (
+            "a hibernated machine can be terminated",
+            "it cannot hibernate machines",
+        ),
+        (
             "a stopped machine cannot be hibernated",
             "it cannot hibernate machines",
         ),
@@ -102,6 +113,7 @@ async fn an_engine_keeps_every_promise_of_a_provider_and_is_left_as_it_was() {
             "it has no spot machines",
         ),
     ]);
+    report.assert_at_least(40);
     rig.0.assert_traces(&before);
 }
 

@@ -112,6 +112,7 @@ fn random_kills_leave_no_unknown_container_and_lose_nothing_acknowledged() {
     let before = docker.traces();
     let folder = tempfile::tempdir().unwrap();
     let rounds = if is_soak() { 20 } else { 2 };
+    let mut orders = 0;
     for _ in 0..rounds {
         let mut child = keeper(&docker, folder.path(), &["churn", "1"])
             .stdout(Stdio::piped())
@@ -120,17 +121,20 @@ fn random_kills_leave_no_unknown_container_and_lose_nothing_acknowledged() {
         let stdout = child.stdout.take().expect("it is piped");
         let mut lines = BufReader::new(stdout).lines();
         assert_eq!(lines.next().expect("it says something").unwrap(), "started");
-        // Chance is the point here: it is killed in the middle of whatever it does then.
-        let lived = rand::rng().random_range(0..2000);
+        // Chance is the point here: it is killed in the middle of whatever it does then, but not before it does anything.
+        let heard = rand::rng().random_range(1..4);
+        let mut said: Vec<String> = lines.by_ref().take(heard).map_while(Result::ok).collect();
+        let lived = rand::rng().random_range(0..1000);
         std::thread::sleep(Duration::from_millis(lived));
         child.kill().expect("it is ours");
         child.wait().expect("it was killed");
-        let said: Vec<String> = lines.map_while(Result::ok).collect();
+        said.extend(lines.map_while(Result::ok));
         let with = |word: &str| -> Vec<String> {
             let keys = said.iter().filter_map(|line| line.strip_prefix(word));
             keys.map(ToOwned::to_owned).collect()
         };
         let (ordered, destroyed) = (with("ordered "), with("destroyed "));
+        orders += ordered.len();
         run(&docker, folder.path(), &["settle"]);
         let there: BTreeSet<String> = compare(&docker, folder.path())
             .into_iter()
@@ -149,5 +153,7 @@ fn random_kills_leave_no_unknown_container_and_lose_nothing_acknowledged() {
             assert!(there.contains(key), "{key} was ordered");
         }
     }
+    println!("{orders} orders in {rounds} rounds");
+    assert!(orders >= rounds, "there was hardly anything to kill");
     clean(&docker, folder.path(), &before);
 }

@@ -34,6 +34,16 @@ fn owned(order: &Order, made: &Described) -> Owned {
 }
 
 #[tokio::test]
+async fn an_engine_is_told_from_another_at_the_same_place() {
+    muster_lab::require_docker!();
+    let (one, other) = (Docker::start(), Docker::start());
+    let home = one.provider().home().await.unwrap();
+    assert!(home.is_some());
+    assert_eq!(one.provider().home().await.unwrap(), home, "it lasts");
+    assert_ne!(other.provider().home().await.unwrap(), home);
+}
+
+#[tokio::test]
 async fn a_machine_is_what_was_ordered_and_goes_with_what_is_only_its_own() {
     muster_lab::require_docker!();
     let docker = Docker::start();

@@ -7,6 +7,7 @@
 
 mod conformance;
 mod kill;
+mod late;
 mod machines;
 mod pull;
 mod rig;

@@ -24,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::command::{Command, Size, Terminal};
 use crate::error::{ExecutorError, FailureClass, Operation};
 use crate::running::{Attached, Driver, attached};
-use crate::script::{NotStarted, Script};
+use crate::script::Script;
 
 use super::process::{Process, begun};
 
@@ -59,18 +59,17 @@ pub(super) async fn attach(
     let child = starter.spawn().map_err(failed)?;
     // The starter holds the terminal's other end open.
     drop(starter);
-    let not_started =
-        |why: NotStarted| ExecutorError::new(Operation::Attach, command.object(), why.class(), why);
-    let begun = begun(&mut master.clone(), script.heading()).await;
-    let rest = begun.map_err(not_started)?;
+    let process = Process::new(Operation::Attach, command, child);
     let (attached, driver) = attached(command.object(), terminal.size);
-    let process = Process {
-        object: command.object(),
-        child,
-        timeout: command.timeout,
+    let mut reader = master.clone();
+    let see_to = async move |process: Process, tell| {
+        let heading = begun(&mut reader, script.heading());
+        if let Some((process, rest)) = process.begin(heading, tell).await {
+            driver.begin_with(rest);
+            drive(process, master, driver).await;
+        }
     };
-    driver.begin_with(rest);
-    tokio::spawn(drive(process, master, driver));
+    process.start(see_to).await?;
     Ok(attached)
 }
 

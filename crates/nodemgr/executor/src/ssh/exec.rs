@@ -7,17 +7,24 @@ use bytes::Bytes;
 use russh::client::Msg;
 use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
-use super::link::{Hold, Pool, Purpose, Session};
+use super::link::{Hold, Pool, Purpose, Session, WINDOW};
 use crate::command::{Command, Exit, Size, Terminal};
 use crate::error::{BoxError, ExecutorError, FailureClass, Operation};
+use crate::linger::{Grant, Linger};
 use crate::local::late;
 use crate::running::{Attached, Chunk, Driver, Running, attached, running};
 use crate::script::{self, Heading, LAUNCHER, NotStarted, Script, Started, quote};
 
-/// What a command left behind may hold its output open; after this much silence it is not waited for. Output that is still on
-/// its way comes sooner over any connection that is worth the name.
-const LINGER: Duration = Duration::from_secs(2);
+/// Output that is still on its way when a command has ended comes sooner and faster than this over any connection that is worth
+/// the name; and more than the windows at both ends is not on its way.
+const LINGER: Grant = Grant {
+    silence: Duration::from_secs(2),
+    whole: Duration::from_secs(5),
+    bytes_per_second: Some(16 * 1024),
+    bytes: 2 * WINDOW as u64,
+};
 
 /// How long killing may take.
 const KILLING: Duration = Duration::from_secs(10);
@@ -390,18 +397,21 @@ fn exit_of(message: &ChannelMsg) -> Option<Exit> {
     }
 }
 
-/// Reads output until the channel is closed, or is silent for a while after the command has ended. Answers how it ended, which
-/// may be known already.
+/// Reads output until the channel is closed, or enough was waited for after the command has ended. Answers how it ended, which may
+/// be known already.
 async fn pump(
     read: &mut ChannelReadHalf,
     output: &mpsc::Sender<Chunk>,
     known: Option<Exit>,
 ) -> Option<Exit> {
     let mut exit = known;
+    let mut linger = Linger::new(LINGER);
     loop {
-        let message = match &exit {
-            None => read.wait().await,
-            Some(_) => match tokio::time::timeout(LINGER, read.wait()).await {
+        let (has_ended, since, most) = (exit.is_some(), Instant::now(), linger.next());
+        let message = match has_ended {
+            false => read.wait().await,
+            true if most.is_zero() => return exit,
+            true => match tokio::time::timeout(most, read.wait()).await {
                 Ok(message) => message,
                 Err(_) => return exit,
             },
@@ -416,6 +426,9 @@ async fn pump(
             Some(ChannelMsg::Close) | None => return exit,
             Some(_) => continue,
         };
+        if has_ended {
+            linger.took(since.elapsed(), chunk.bytes().len());
+        }
         // Whoever does not want the output any more wants the end of the command.
         let _ = output.send(chunk).await;
     }

@@ -25,11 +25,14 @@ const SESSIONS: usize = 8;
 /// How many connections are made at most; whoever needs one more waits.
 const CONNECTIONS: usize = 32;
 
+/// How many connections carry forwarded ports. Each gets one of its own as long as there are fewer; more than that share them.
+const FORWARDS: usize = 8;
+
 /// How many keys of an agent are tried: OpenSSH hangs up after six.
 const AGENT_KEYS: usize = 5;
 
 /// What is on its way at once, in one direction of one channel.
-const WINDOW: u32 = 4 * 1024 * 1024;
+pub(super) const WINDOW: u32 = 4 * 1024 * 1024;
 const PACKET: u32 = 65_535 - 1024;
 
 /// What a connection is for. What is not read by whoever asked for it holds up all of a connection, so that what moves at
@@ -138,6 +141,9 @@ impl Drop for Freed {
     }
 }
 
+/// A connection, and the room in it; none where it is shared.
+type Found = (Arc<Connection>, Option<OwnedSemaphorePermit>);
+
 /// The connections to one machine.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -177,7 +183,7 @@ impl Pool {
         // A connection may turn out to be lost only when it is used.
         for _ in 0..2 {
             let (connection, permit) = self.connection(purpose).await?;
-            let hold = self.hold(connection, Some(permit));
+            let hold = self.hold(connection, permit);
             match hold._connection.handle.channel_open_session().await {
                 Ok(channel) => return Ok(Session { channel, hold }),
                 Err(error) => last = Some(error),
@@ -196,9 +202,8 @@ impl Pool {
     pub(crate) async fn forward(&self, host: &str, port: u16) -> Result<Session, ExecutorError> {
         let mut last = None;
         for _ in 0..2 {
-            // Servers limit sessions, not these.
-            let (connection, _) = self.connection(Purpose::Forward).await?;
-            let hold = self.hold(connection, None);
+            let (connection, permit) = self.connection(Purpose::Forward).await?;
+            let hold = self.hold(connection, permit);
             let handle = &hold._connection.handle;
             let opened = handle.channel_open_direct_tcpip(host, port.into(), "127.0.0.1", 0);
             match opened.await {
@@ -222,11 +227,8 @@ impl Pool {
         ExecutorError::new(Operation::Connect, self.object(), class, source)
     }
 
-    /// A connection with room. One that is made holds up nobody who finds room in another meanwhile.
-    async fn connection(
-        &self,
-        purpose: Purpose,
-    ) -> Result<(Arc<Connection>, OwnedSemaphorePermit), ExecutorError> {
+    /// A connection with room, or one to share. One that is made holds up nobody who finds room in another meanwhile.
+    async fn connection(&self, purpose: Purpose) -> Result<Found, ExecutorError> {
         if let Some(found) = self.with_room(purpose) {
             return Ok(found);
         }
@@ -235,11 +237,15 @@ impl Pool {
             loop {
                 // Before the look: what happens after it is not missed.
                 let freed = self.freed.notified();
-                if let Some(found) = self.with_room(purpose) {
+                let found = self.with_room(purpose);
+                if let Some(found) = found.or_else(|| self.to_share(purpose, FORWARDS)) {
                     return Ok(found);
                 }
                 if self.may_make() {
                     return self.make(purpose).await;
+                }
+                if let Some(found) = self.to_share(purpose, 1) {
+                    return Ok(found);
                 }
                 freed.await;
             }
@@ -261,17 +267,28 @@ impl Pool {
     }
 
     /// A connection that has room now.
-    fn with_room(&self, purpose: Purpose) -> Option<(Arc<Connection>, OwnedSemaphorePermit)> {
+    fn with_room(&self, purpose: Purpose) -> Option<Found> {
         let connections = self.connections();
         let mut fitting = connections.iter().filter(|it| it.purpose == purpose);
         fitting.find_map(|it| {
             let permit = Arc::clone(&it.sessions).try_acquire_owned().ok()?;
-            Some((Arc::clone(it), permit))
+            Some((Arc::clone(it), Some(permit)))
         })
     }
 
+    /// Of the connections for forwarded ports, when there are so many, that which the fewest share: servers limit sessions, not these.
+    fn to_share(&self, purpose: Purpose, least: usize) -> Option<Found> {
+        let connections = self.connections();
+        let fitting = || connections.iter().filter(|it| it.purpose == purpose);
+        if purpose != Purpose::Forward || fitting().count() < least {
+            return None;
+        }
+        let fewest = fitting().min_by_key(|it| Arc::strong_count(it))?;
+        Some((Arc::clone(fewest), None))
+    }
+
     /// The first of those that are there now to have room again; none ever, if they are lost.
-    async fn room(&self, purpose: Purpose) -> (Arc<Connection>, OwnedSemaphorePermit) {
+    async fn room(&self, purpose: Purpose) -> Found {
         let mut waiting: FuturesUnordered<_> = {
             let connections = self.connections();
             let fitting = connections.iter().filter(|it| it.purpose == purpose);
@@ -279,7 +296,7 @@ impl Pool {
                 let connection = Arc::clone(it);
                 async move {
                     let permit = Arc::clone(&connection.sessions).acquire_owned().await;
-                    Some((connection, permit.ok()?))
+                    Some((connection, Some(permit.ok()?)))
                 }
             };
             fitting.map(wait).collect()
@@ -302,10 +319,7 @@ impl Pool {
         connections.len() < CONNECTIONS
     }
 
-    async fn make(
-        &self,
-        purpose: Purpose,
-    ) -> Result<(Arc<Connection>, OwnedSemaphorePermit), ExecutorError> {
+    async fn make(&self, purpose: Purpose) -> Result<Found, ExecutorError> {
         let connection = Arc::new(connect(&self.access, purpose).await?);
         let permit = Arc::clone(&connection.sessions).try_acquire_owned();
         let permit = permit.map_err(|_| {
@@ -314,7 +328,7 @@ impl Pool {
             ExecutorError::new(Operation::Connect, self.object(), class, why)
         })?;
         self.connections().push(Arc::clone(&connection));
-        Ok((connection, permit))
+        Ok((connection, Some(permit)))
     }
 }
 
@@ -416,10 +430,14 @@ async fn connect_now(access: &SshAccess, purpose: Purpose) -> Result<Connection,
     }
     let mut handle = made.map_err(|source| failed(class_of(&source), source.into()))?;
     log_in(&mut handle, access).await?;
+    let sessions = match purpose {
+        Purpose::Commands | Purpose::Files => SESSIONS,
+        Purpose::Forward => 1,
+    };
     Ok(Connection {
         handle,
         purpose,
-        sessions: Arc::new(Semaphore::new(SESSIONS)),
+        sessions: Arc::new(Semaphore::new(sessions)),
         _through: through,
     })
 }

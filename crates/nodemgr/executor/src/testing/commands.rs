@@ -64,6 +64,11 @@ pub(super) const CASES: &[Case] = &[
         "a process that is left behind holds nothing up",
         left_behind
     ),
+    case!(
+        Exec,
+        "a process that is left behind and never falls silent holds nothing up",
+        left_chatting
+    ),
     case!(Exec, "output that nobody reads is not lost", slow_reader),
     case!(Exec, "thirty commands run at once", at_once),
     case!(
@@ -340,6 +345,20 @@ async fn left_behind(bench: &Bench<'_>) -> CaseResult {
         format!("it took {:?}", began.elapsed())
     })?;
     bench.script("kill $(cat left)").await.map(drop)
+}
+
+async fn left_chatting(bench: &Bench<'_>) -> CaseResult {
+    let script = "while :; do echo chat; sleep 0.05; done & echo $! >left; echo done";
+    let output = bench
+        .run(Command::shell(script).folder(&bench.there))
+        .await?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure(printed.lines().any(|line| line == "done"), || {
+        format!("it printed {printed:.300?}")
+    })?;
+    // It may have ended when nobody read what it wrote.
+    let end = "kill $(cat left) 2>/dev/null || true";
+    bench.script(end).await.map(drop)
 }
 
 async fn slow_reader(bench: &Bench<'_>) -> CaseResult {

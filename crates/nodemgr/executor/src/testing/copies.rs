@@ -14,6 +14,9 @@ use crate::files::RelPath;
 use crate::transfer::Transfer;
 use crate::transfer::plan::part_of;
 
+/// 64 MiB, and 1 GiB in the long runs.
+pub(super) const LARGE: &str = "a large file goes over and comes back";
+
 pub(super) const CASES: &[Case] = &[
     case!(
         Copy,
@@ -21,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
         single
     ),
     case!(Copy, "what is not there is not copied", missing),
-    case!(Copy, "a large file goes over and comes back", large),
+    case!(Copy, LARGE, large),
     case!(Copy, "a copy that was cut goes on where it was", resume),
     case!(
         Copy,

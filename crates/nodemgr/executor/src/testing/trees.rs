@@ -17,6 +17,8 @@ use crate::local::LocalFiles;
 use crate::transfer::plan::part_of;
 use crate::transfer::{Progress, Transfer};
 
+pub(super) const TEN_THOUSAND: &str = "ten thousand small files go over and come back";
+
 pub(super) const CASES: &[Case] = &[
     case!(Copy, "a folder comes back as it was", round_trip),
     case!(
@@ -24,11 +26,7 @@ pub(super) const CASES: &[Case] = &[
         "a folder is synchronised both ways as it is",
         sync_round_trip
     ),
-    case!(
-        Copy,
-        "ten thousand small files go over and come back",
-        ten_thousand
-    ),
+    case!(Copy, TEN_THOUSAND, ten_thousand),
     case!(Copy, "what is the same is left alone", unchanged),
     case!(Copy, "only what changed is moved", only_changes),
     case!(

@@ -18,6 +18,8 @@ pub(crate) struct Patience {
     /// When there is no more of it; nothing as long as no connection was lost.
     until: Option<Instant>,
     pause: Duration,
+    /// Whether it was given anew for progress that has not been seen yet.
+    lent: bool,
 }
 
 impl Patience {
@@ -26,12 +28,29 @@ impl Patience {
             whole,
             until: None,
             pause: FIRST,
+            lent: false,
         }
     }
 
     /// There was progress since the connection was lost.
     pub(crate) fn renew(&mut self) {
         *self = Self::new(self.whole);
+    }
+
+    /// Waits before another attempt, as [`Self::endure`], of something whose progress only the next attempt can see: if there is
+    /// no patience left for it, it is given anew once, and not again before there was progress.
+    pub(crate) async fn endure_unseen(
+        &mut self,
+        error: ExecutorError,
+    ) -> Result<(), ExecutorError> {
+        let is_over = self
+            .until
+            .is_some_and(|until| Instant::now() + self.pause > until);
+        if is_over && !self.lent {
+            self.renew();
+            self.lent = true;
+        }
+        self.endure(error).await
     }
 
     /// Waits before another attempt; gives the error back if there is to be none.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use muster_executor::ssh::SshExecutor;
-use muster_executor::{Executor as _, FailureClass, Progress, Transfer};
+use muster_executor::{Executor as _, FailureClass, Progress, Transfer, WithoutRsync};
 use tokio::sync::watch;
 
 use crate::proxy::Proxy;
@@ -268,6 +268,7 @@ async fn without_rsync_in_the_machine_files_are_copied() {
     let upload = Transfer::upload(folder.path(), server.path("work/tree"));
     let report = server.executor().sync(&upload).await.unwrap();
     assert!(!report.rsync && report.files == 1, "{report:?}");
+    assert_eq!(report.without_rsync, Some(WithoutRsync::There));
     let there = fs::read(server.path("work/tree/file")).unwrap();
     assert_eq!(there, b"content");
 }

@@ -16,9 +16,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A user whom only the server's own view of this machine knows.
 pub(crate) const VISITOR: &str = "visitor";
+pub(crate) const VISITOR_ID: u32 = 48484;
 
 /// Gives a server its own users and rules of `sudo`, and its own list of processes. What follows becomes the server.
-const FOR_VISITORS: &str = r#"set -e
+pub(crate) const FOR_VISITORS: &str = r#"set -e
 cd "$1"
 umask 077
 (cat /etc/passwd; echo visitor:x:48484:48484::/:/bin/sh) >passwd

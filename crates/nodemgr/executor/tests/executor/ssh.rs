@@ -4,11 +4,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use muster_executor::ssh::{HostKeys, SshAccess, SshExecutor, SshIdentity, fingerprint};
-use muster_executor::{Command, Executor as _, Exit, FailureClass, Transfer};
+use muster_executor::{Command, Executor as _, ExecutorError, Exit, FailureClass, Transfer};
 use muster_telemetry::ErrorChain;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use crate::proxy::Proxy;
 use crate::server::{PATIENCE, Server, keygen};
@@ -379,4 +383,71 @@ async fn a_copy_that_is_cut_goes_on_where_it_was() {
         assert!(passed < 36_000_000, "{passed} bytes passed, {report:?}");
     }
     assert!(fs::read(&there).unwrap() == content && fs::read(&back).unwrap() == content);
+}
+
+/// A server that writes to whoever connects, as long as that is read, and tells when it is not.
+async fn flood() -> (u16, Arc<Notify>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let stuck = Arc::new(Notify::new());
+    let tell = Arc::clone(&stuck);
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let piece = vec![7; 64 * 1024];
+        loop {
+            let write = stream.write_all(&piece);
+            match tokio::time::timeout(Duration::from_secs(1), write).await {
+                Ok(written) => written.unwrap(),
+                Err(_) => break tell.notify_one(),
+            }
+        }
+        // It stays, and is not read.
+        std::future::pending::<()>().await;
+    });
+    (port, stuck)
+}
+
+#[tokio::test]
+async fn a_forwarded_connection_that_nobody_reads_holds_up_no_other() {
+    if !can_log_in() {
+        return;
+    }
+    let server = Server::start();
+    let executor = server.executor();
+    let (port, stuck) = flood().await;
+    let unread = executor.connect("127.0.0.1", port).await.unwrap();
+    let told = tokio::time::timeout(PATIENCE, stuck.notified()).await;
+    told.expect("nobody reads it");
+    let echo = crate::conformance::echo().await;
+    let exchange = async {
+        let mut stream = executor.connect("127.0.0.1", echo).await?;
+        stream.write_all(b"hello").await.unwrap();
+        let mut back = [0; 5];
+        stream.read_exact(&mut back).await.unwrap();
+        Ok::<_, ExecutorError>(back)
+    };
+    let back = tokio::time::timeout(PATIENCE, exchange).await;
+    assert_eq!(&back.expect("it is not held up").unwrap(), b"hello");
+    drop(unread);
+}
+
+#[tokio::test]
+async fn many_forwarded_connections_share_a_few() {
+    if !can_log_in() {
+        return;
+    }
+    let server = Server::start();
+    let executor = server.executor();
+    let echo = crate::conformance::echo().await;
+    let mut open = Vec::new();
+    for number in 0..40u8 {
+        let connected = tokio::time::timeout(PATIENCE, executor.connect("127.0.0.1", echo)).await;
+        let mut stream = connected.expect("there is a way").unwrap();
+        stream.write_all(&[number]).await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), number);
+        open.push(stream);
+    }
+    // Itself, and two processes of each connection at most.
+    let processes = server.processes().len();
+    assert!((9..=17).contains(&processes), "{processes}");
 }

@@ -13,31 +13,31 @@ use crate::server::{PATIENCE, Rules, Server};
 use crate::ssh::can_log_in;
 
 /// The visitor may become anybody; a command stays in the group that it was started in.
-const PLAIN: Rules = Rules {
+pub(crate) const PLAIN: Rules = Rules {
     sudoers: "Defaults !use_pty\nvisitor ALL=(ALL) NOPASSWD: ALL",
     proc: "",
 };
 
 /// Each command of another gets a terminal, and so a group, of its own.
-const PTY: Rules = Rules {
+pub(crate) const PTY: Rules = Rules {
     sudoers: "Defaults use_pty\nvisitor ALL=(ALL) NOPASSWD: ALL",
     proc: "",
 };
 
 /// Nobody sees the processes of others.
-const HIDDEN: Rules = Rules {
+pub(crate) const HIDDEN: Rules = Rules {
     sudoers: PLAIN.sudoers,
     proc: "hidepid=2",
 };
 
 /// The visitor may not become root.
-const ONE_OTHER: Rules = Rules {
+pub(crate) const ONE_OTHER: Rules = Rules {
     sudoers: "Defaults !use_pty\nvisitor ALL=(nobody) NOPASSWD: ALL",
     proc: "",
 };
 
 /// A command that does what somebody else does who writes down which process it is.
-fn becoming(user: &str, file: &Path) -> Command {
+pub(crate) fn becoming(user: &str, file: &Path) -> Command {
     let script = r#"trap '' HUP TERM; echo $$ >"$0"; while :; do sleep 1; done"#;
     Command::shell(script).arg(file).user(user)
 }

@@ -249,3 +249,15 @@ async fn two_who_want_the_same_get_it_once() {
     both.1.unwrap();
     assert_eq!(server.asked.load(Ordering::SeqCst), 1);
 }
+
+/// A list of checksums that came over an open line proves nothing.
+#[test]
+fn an_encrypted_place_leads_to_no_open_one() {
+    let url = |text: &str| text.parse::<Url>().unwrap();
+    let (open, encrypted) = (url("http://a/x"), url("https://a/x"));
+    assert!(!stays_encrypted(&encrypted, &open));
+    assert!(stays_encrypted(&encrypted, &url("https://b/y")));
+    // Nobody is asked over an open line but in tests.
+    assert!(stays_encrypted(&open, &open));
+    assert!(stays_encrypted(&open, &encrypted));
+}

@@ -1,7 +1,7 @@
 //! What providers answer about single machines.
 
 use muster_lifecycle::{Ended, Moment, Reason, State, Verb};
-use muster_provider::{Described, FailureClass, MachineId, Owned, ResourceId};
+use muster_provider::{Described, FailureClass, MachineId, Owned, ProviderId, ResourceId};
 
 use super::{Book, Doing};
 use crate::activity::Contact;
@@ -14,6 +14,8 @@ pub(crate) struct CallFailure {
     pub(crate) operation: String,
     pub(crate) class: FailureClass,
     pub(crate) text: String,
+    /// It is not that one's machine who answers: it is another engine, account or host than the one that has it.
+    pub(crate) elsewhere: bool,
 }
 
 impl Book {
@@ -43,6 +45,7 @@ impl Book {
             operation,
             class,
             text,
+            ..
         } = failure.clone();
         self.tell(
             id,
@@ -292,7 +295,7 @@ impl Book {
             Ok(None) if at.after(self.settings.settle) > now && !state.is_ending() => {}
             Ok(None) => self.see_state(id, State::Terminated, now),
             // Not to be seen is not to be gone: it is looked at again with the next list.
-            Err(_) => {}
+            Err(failure) => self.say_whether_it_is_elsewhere(id, &failure, now),
         }
         self.settle_machine(id, now);
     }
@@ -300,6 +303,7 @@ impl Book {
     /// Something that nobody needed is gone, if it could be done. If not, it is found again.
     pub(crate) fn stray_destroyed(
         &mut self,
+        provider: ProviderId,
         stray: &Owned,
         reason: Reason,
         result: Result<State, CallFailure>,
@@ -307,6 +311,11 @@ impl Book {
     ) {
         let id = stray.mark.machine.clone();
         let resource: ResourceId = stray.resource.clone();
+        if let Some(source) = self.sources.get_mut(&provider) {
+            let settings = &self.settings;
+            let again = |failures| now.after(settings.wait_after(failures));
+            source.strays.answered(&resource, result.is_ok(), again);
+        }
         if result.is_ok() && self.entries.contains_key(&id) {
             self.tell(&id, Happened::StrayDestroyed { resource, reason }, now);
         }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use muster_lifecycle::{Moment, Reason, State};
-use muster_provider::{Described, MachineId, Owned, ProviderId};
+use muster_provider::{Described, Home, MachineId, Owned, ProviderId};
 
-use super::{Book, Call, CallFailure, Look};
+use super::{Book, Call, CallFailure, Look, strays};
 use crate::record::Phase;
 
 /// What the book thinks of a machine that bears our mark.
@@ -15,17 +15,31 @@ pub(crate) enum Standing {
     Known,
     /// Its record is about to know it, or to look for it.
     Expected,
+    /// It was not to be seen for a while, and nobody has asked it to end.
+    Back,
     /// Nobody needs it.
     Stray(Reason),
+}
+
+/// What a provider shows.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    /// Who answers, if that was asked and told.
+    pub(crate) home: Option<Home>,
+    pub(crate) machines: Vec<Described>,
 }
 
 impl Book {
     /// Looks at providers whose time has come.
     pub(super) fn look_if_due(&mut self, now: Moment) {
+        let homeless = self.without_home();
         let look = self.look();
         for (&provider, source) in &mut self.sources {
             if !source.looking && source.next_look <= now {
                 source.looking = true;
+                let homeless = source.tells_home && homeless.contains(&provider);
+                let home = source.next_home <= now || homeless;
+                let look = Look { home, ..look };
                 self.turn.calls.push((provider, Call::List(look)));
             }
         }
@@ -33,7 +47,10 @@ impl Book {
 
     /// What a look that begins now would show is as new as this.
     pub(crate) const fn look(&self) -> Look {
-        Look { seen: self.change }
+        Look {
+            seen: self.change,
+            home: false,
+        }
     }
 
     /// Whether a machine is the one of its record.
@@ -49,6 +66,14 @@ impl Book {
             Phase::Ordered | Phase::Cancelled { .. } => Standing::Expected,
             Phase::Made(made) if made.resource == described.resource => Standing::Known,
             Phase::Made(_) => Standing::Stray(Reason::Duplicate),
+            Phase::Gone {
+                lost: Some(lost), ..
+            } if lost.resource == described.resource => Standing::Back,
+            // Nobody asked it to end, so it is not for us to end it.
+            Phase::Gone {
+                reason: Reason::Outside,
+                ..
+            } => Standing::Stray(Reason::Orphan),
             Phase::Gone { reason, .. } => Standing::Stray(*reason),
         }
     }
@@ -57,14 +82,14 @@ impl Book {
         &mut self,
         provider: ProviderId,
         look: Look,
-        result: Result<Vec<Described>, CallFailure>,
+        result: Result<Listed, CallFailure>,
         now: Moment,
     ) {
         let Some(source) = self.sources.get_mut(&provider) else {
             return;
         };
         source.looking = false;
-        let listed = match result {
+        let Listed { home, machines } = match result {
             Ok(listed) => {
                 source.failures = 0;
                 listed
@@ -76,9 +101,18 @@ impl Book {
                 return;
             }
         };
-        let shown: BTreeSet<MachineId> = listed.iter().map(|it| it.mark.machine.clone()).collect();
-        for described in listed {
+        if look.home {
+            source.next_home = now.after(self.settings.sweep);
+            source.tells_home = home.is_some();
+        }
+        source.strays.keep(&machines);
+        let shown = machines.iter().map(|it| it.mark.machine.clone());
+        let shown: BTreeSet<MachineId> = shown.collect();
+        for described in machines {
             self.see(provider, look, described, now);
+        }
+        if let Some(home) = home {
+            self.is_at_home(provider, &home, &shown);
         }
         self.describe_missing(provider, look, &shown);
         if let Some(source) = self.sources.get_mut(&provider) {
@@ -94,18 +128,17 @@ impl Book {
             return;
         }
         let id = described.mark.machine.clone();
+        let entry = self.entries.get(&id);
+        let newer = entry.is_some_and(|it| it.touched > look.seen);
         match self.standing(provider, &described) {
+            // What changed meanwhile is newer than what is shown.
+            Standing::Known | Standing::Back if newer => {}
             Standing::Known => {
-                let newer = self
-                    .entries
-                    .get(&id)
-                    .is_some_and(|it| it.touched > look.seen);
-                if !newer {
-                    self.observe(&id, &described, now);
-                    self.settle_machine(&id, now);
-                }
+                self.observe(&id, &described, now);
+                self.settle_machine(&id, now);
             }
-            Standing::Expected => {}
+            Standing::Back if !described.state.is_ending() => self.take_back(&id, described, now),
+            Standing::Back | Standing::Expected => {}
             // Nothing is known about it, so it is left to whoever collects orphans.
             Standing::Stray(Reason::Orphan) => {}
             Standing::Stray(reason) if !described.state.is_ending() => {
@@ -113,9 +146,14 @@ impl Book {
                     resource: described.resource,
                     mark: described.mark,
                 };
-                self.turn
-                    .calls
-                    .push((provider, Call::DestroyStray(owned, reason)));
+                let Some(source) = self.sources.get_mut(&provider) else {
+                    return;
+                };
+                let most = strays::at_once(self.settings.calls);
+                if source.strays.begin(&owned.resource, most, now) {
+                    let call = Call::DestroyStray(owned, reason);
+                    self.turn.calls.push((provider, call));
+                }
             }
             Standing::Stray(_) => {}
         }
@@ -135,9 +173,9 @@ impl Book {
             }
             if let Some(owned) = record.owned(&self.manager) {
                 entry.describing = true;
-                self.turn
-                    .calls
-                    .push((provider, Call::Describe(id.clone(), owned)));
+                let home = record.made().and_then(|made| made.home.clone());
+                let call = Call::Describe(id.clone(), owned, home);
+                self.turn.calls.push((provider, call));
             }
         }
     }

@@ -47,6 +47,8 @@ enum Step {
     Ask(usize, Verb),
     Answer(usize, Outcome),
     Pass(u64),
+    /// A machine is not shown any more, or again.
+    Hide(usize, bool),
     Crash,
 }
 
@@ -57,6 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0usize..8, prop::sample::select(&Verb::ALL[..])).prop_map(|(at, verb)| Step::Ask(at, verb)),
         10 => (0usize..8, outcome).prop_map(|(at, outcome)| Step::Answer(at, outcome)),
         3 => (0u64..90).prop_map(Step::Pass),
+        2 => (0usize..8, any::<bool>()).prop_map(|(at, hidden)| Step::Hide(at, hidden)),
         1 => Just(Step::Crash),
     ]
 }
@@ -78,6 +81,8 @@ fn settings() -> Settings {
         sweep: Duration::from_secs(10),
         settle: Duration::ZERO,
         carry_on: Duration::from_secs(120),
+        // What is hidden for longer is left to whoever collects orphans.
+        remember: Duration::from_secs(100_000),
         ..Settings::default()
     }
 }
@@ -101,6 +106,7 @@ fn failed(error: &ProviderError) -> CallFailure {
         operation: error.operation.to_string(),
         class: error.class,
         text: error.to_string(),
+        elsewhere: false,
     }
 }
 
@@ -194,14 +200,21 @@ impl Rig {
             Call::Destroy(id, owned) => {
                 Answered::Acted(id.clone(), Verb::Terminate, now_or(provider.destroy(owned)))
             }
-            Call::Describe(id, owned) => {
+            Call::Describe(id, owned, _) => {
                 Answered::Described(id.clone(), now_or(provider.describe(owned)))
             }
             Call::DestroyStray(owned, reason) => {
-                Answered::Stray(owned.clone(), *reason, now_or(provider.destroy(owned)))
+                assert_ne!(*reason, Reason::Outside, "nobody asked it to end");
+                let gone = now_or(provider.destroy(owned));
+                Answered::Stray(ProviderId::Sim, owned.clone(), *reason, gone)
             }
             Call::List(look) => {
-                Answered::Listed(ProviderId::Sim, *look, now_or(provider.list(&manager())))
+                let home = look.home.then(|| now_or(provider.home()).ok().flatten());
+                let listed = now_or(provider.list(&manager())).map(|machines| Listed {
+                    home: home.flatten(),
+                    machines,
+                });
+                Answered::Listed(ProviderId::Sim, *look, listed)
             }
         }
     }
@@ -232,6 +245,12 @@ impl Rig {
                 let now = self.now();
                 self.book.tick(now);
             }
+            Step::Hide(at, hidden) => {
+                let machines = self.cloud.machines();
+                if let Some(machine) = machines.get(at % machines.len().max(1)) {
+                    self.cloud.hide(&machine.resource, hidden);
+                }
+            }
             Step::Crash => {
                 self.pending.clear();
                 let records = self.disk.values().cloned().collect();
@@ -248,8 +267,11 @@ impl Rig {
         }
     }
 
-    /// From now on nothing fails, and enough time passes for everything that is on its way.
+    /// From now on nothing fails or is hidden, and enough time passes for everything that is on its way.
     fn heal(&mut self) {
+        for machine in self.cloud.machines() {
+            self.cloud.hide(&machine.resource, false);
+        }
         for _ in 0..200 {
             self.answer_all();
             self.clock.advance(Duration::from_millis(500));
@@ -326,6 +348,7 @@ fn a_refused_destroy_is_tried_again_and_told() {
         operation: "destroy".to_owned(),
         class: FailureClass::Refused,
         text: "it is protected".to_owned(),
+        elsewhere: false,
     };
     rig.book.acted(&id, Verb::Terminate, Err(refusal), now);
     let turn = rig.book.take_turn(now);
@@ -357,6 +380,7 @@ fn a_start_that_does_not_come_about_is_given_up_and_says_why() {
         operation: "start".to_owned(),
         class: FailureClass::Refused,
         text: "no such disk".to_owned(),
+        elsewhere: false,
     };
     rig.book.acted(&id, Verb::Start, Err(refusal), now);
     let record = rig.book.record(&id).unwrap();

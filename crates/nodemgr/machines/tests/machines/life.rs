@@ -1,7 +1,9 @@
 //! Machines that nothing goes wrong with.
 
+use std::time::Duration;
+
 use muster_lifecycle::{Halt, Reason, RefusedVerb, State, Step, Verb, VerbSet};
-use muster_machines::{AskError, Happened, MachineOrder, OrderError, Phase};
+use muster_machines::{AskError, Happened, MachineOrder, OrderError, Phase, WorkKind};
 use muster_provider::sim::SimSettings;
 use muster_provider::{MachineId, ProviderId};
 
@@ -181,4 +183,36 @@ async fn destroying_before_it_is_made_leaves_nothing() {
     let gone = manager.wait(&id, State::Terminated).await;
     assert!(matches!(gone.phase, Phase::Gone { .. }));
     assert!(world.cloud.machines().is_empty());
+}
+
+/// Whoever chose a machine a moment ago may find that it is somebody else's by now.
+#[tokio::test]
+async fn a_machine_that_is_not_free_is_not_reserved() {
+    let world = World::new(SimSettings::default());
+    let manager = world.start().await;
+    let machines = &manager.machines;
+    let id = manager.running().await;
+    let minute = Duration::from_secs(60);
+    let taken = |found: Result<(), AskError>| match found {
+        Err(AskError::Taken(machine, why)) if machine == id => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(machines.reserve(&id, minute), Ok(()));
+    assert_eq!(taken(machines.reserve(&id, minute)), "it is in use");
+    // Whoever has it may keep it.
+    assert_eq!(machines.keep_reserved(&id, minute), Ok(()));
+    world.clock.advance(2 * minute);
+    let work = machines.begin_work(&id, WorkKind::Session).unwrap();
+    assert_eq!(taken(machines.reserve(&id, minute)), "it is in use");
+    drop(work);
+    let unit = Some("/unit.yaml".to_owned());
+    machines.set_unit(&id, unit).await.unwrap();
+    assert_eq!(
+        taken(machines.reserve(&id, minute)),
+        "it is a node of a Unit"
+    );
+    machines.set_unit(&id, None).await.unwrap();
+    assert_eq!(machines.reserve(&id, minute), Ok(()));
+    machines.destroy(&id).await.unwrap();
+    assert_eq!(taken(machines.reserve(&id, minute)), "it is gone or goes");
 }

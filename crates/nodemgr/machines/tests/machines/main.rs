@@ -7,6 +7,7 @@
 
 mod kill;
 mod life;
+mod lost;
 mod many;
 mod nodes;
 mod orphans;

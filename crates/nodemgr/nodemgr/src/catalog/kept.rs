@@ -188,7 +188,8 @@ impl Descriptions {
         Ok(outcomes)
     }
 
-    /// Removes a template that was added; `used_by` says who uses it otherwise. As with [`Self::add_templates`], only one at a time.
+    /// Removes a template that was added, or only says whether that could be done; `used_by` says who uses it otherwise. As with
+    /// [`Self::add_templates`], only one at a time.
     ///
     /// # Errors
     /// There is none, or somebody needs it.
@@ -196,6 +197,7 @@ impl Descriptions {
         &self,
         name: &str,
         used_by: Vec<String>,
+        dry_run: bool,
     ) -> Result<(), ChangeTemplatesError> {
         let mut kept = self.kept()?;
         let before = kept.len();
@@ -211,7 +213,10 @@ impl Descriptions {
             let name = name.to_owned();
             return Err(ChangeTemplatesError::InUse { name, by });
         }
-        write(&self.added, &kept)
+        match dry_run {
+            true => Ok(()),
+            false => write(&self.added, &kept),
+        }
     }
 
     /// Why a template that was not added cannot be removed.

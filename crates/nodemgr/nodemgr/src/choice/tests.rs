@@ -91,6 +91,7 @@ pub(crate) fn record(provider: ProviderId, spec: MachineSpec, state: State) -> R
             resource: ResourceId::new("r").unwrap(),
             at: Moment::from_millis(0),
             life: Lifecycle::new(state, Moment::from_millis(0)),
+            home: None,
             spot: false,
             verbs: VerbSet::ALL,
             address: None,

@@ -116,6 +116,8 @@ with_common! {
         helper: Option<PathBuf>,
         /// How processors are made: `probe` (KVM if something boots with it, which takes 10 s to see where it hangs), `kvm` or `tcg`.
         acceleration: Option<String>,
+        /// Whether templates can name those distributions that publish checksums of their disks, at their own hosts: no.
+        published_distributions: bool,
         /// Distributions that templates can name: where each has its disk, and its checksum.
         distributions: BTreeMap<String, RawDistribution>,
         /// How its machines are reached by SSH.
@@ -334,7 +336,11 @@ impl RawProviders {
         });
         let libvirt = if_named(raw.libvirt, |raw| raw.enabled).and_then(|raw| {
             let common = keep(raw.common("libvirt", 30 * SECOND, problems))?;
-            let catalog = libvirt::catalog(&raw.distributions, problems);
+            let mut catalog = match raw.published_distributions {
+                true => Catalog::published(),
+                false => Catalog::default(),
+            };
+            libvirt::add(&mut catalog, &raw.distributions, problems);
             let acceleration = libvirt::acceleration(raw.acceleration.as_deref(), problems);
             Some(LibvirtConfig {
                 catalog,

@@ -194,6 +194,17 @@ fn distributions_and_types_of_instances_can_be_added() {
         .unwrap()
         .providers;
     assert_eq!(usual.libvirt.unwrap().catalog.names().count(), 0);
+    let published = load(
+        "providers: { libvirt: { publishedDistributions: true, distributions: { fedora-42: { image: 'file:///a.img', checksums: 'file:///s' } } } }",
+    );
+    let published = published.unwrap().providers.libvirt.unwrap().catalog;
+    let own = published.get("fedora-42").unwrap();
+    let names: Vec<&str> = published.names().collect();
+    assert!(names.contains(&"ubuntu-24.04"), "{names:?}");
+    assert_eq!(
+        own.image,
+        muster_libvirt::Location::new("file:///a.img").unwrap()
+    );
     let aws = usual.aws.unwrap().settings;
     assert!(aws.hibernation && aws.instance_types.len() > 1);
 }

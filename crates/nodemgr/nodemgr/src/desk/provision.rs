@@ -124,7 +124,7 @@ impl Desk {
         Ok(record.id.clone())
     }
 
-    /// Takes a machine that was free a moment ago, and wakes it. Nothing comes between the choice and the first line.
+    /// Takes a machine that was free when it was chosen, if it still is, and wakes it. Others may have been tried meanwhile.
     async fn take(&self, id: &MachineId, wait: bool) -> Result<(), ProvisionFailed> {
         let failed = |error| ProvisionFailed::Existing(id.clone(), error);
         let machines = self.machines();
@@ -151,7 +151,7 @@ impl Desk {
                     why,
                 });
             }
-            machines.reserve(id, BEGIN_WITHIN).map_err(failed)?;
+            machines.keep_reserved(id, BEGIN_WITHIN).map_err(failed)?;
         }
         Ok(())
     }

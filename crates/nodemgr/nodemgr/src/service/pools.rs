@@ -82,6 +82,18 @@ impl Services {
         Ok(self.show_pool(&request.name, &pool))
     }
 
+    pub(super) async fn give_pool_up(&self, name: &str, dry_run: bool) -> Result<(), Status> {
+        let machines = self.desk.machines();
+        if !dry_run {
+            return machines.remove_pool(name).await.map_err(error::claim);
+        }
+        let pools = machines.pools().await.map_err(error::claim)?;
+        match pools.contains_key(name) {
+            true => Ok(()),
+            false => Err(error::claim(ClaimError::Unknown(name.to_owned()))),
+        }
+    }
+
     pub(super) async fn claim_machine(
         &self,
         request: v1::ClaimRequest,

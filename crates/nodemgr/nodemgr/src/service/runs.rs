@@ -47,7 +47,7 @@ impl Services {
         match (exact, meant.as_slice()) {
             (Some(one), _) | (None, [one]) => Ok((*one).clone()),
             (None, []) => Err(Status::not_found(format!(
-                "there is no run {:?}; `muster machine runs` shows those that there are",
+                "there is no run {:?}; `muster machine runs list` shows those that there are",
                 muster_config::printable(name, 64)
             ))),
             (None, _) => Err(Status::invalid_argument(format!(

@@ -44,7 +44,7 @@ impl Services {
         &self,
         request: v1::RemoveTemplateRequest,
     ) -> Result<(), Status> {
-        let name = request.name;
+        let (name, dry_run) = (request.name, request.dry_run);
         let descriptions = self.desk.parts().descriptions.clone();
         let _one_at_a_time = self.desk.added_templates().await;
         let used_by = match request.force {
@@ -52,8 +52,10 @@ impl Services {
             false => self.users_of(&name).await?,
         };
         let removed = name.clone();
-        blocking(move || descriptions.remove_template(&removed, used_by)).await?;
-        tracing::info!(template = name, "a template was removed");
+        blocking(move || descriptions.remove_template(&removed, used_by, dry_run)).await?;
+        if !dry_run {
+            tracing::info!(template = name, "a template was removed");
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use muster_provider::MachineId;
 use tokio::time::timeout;
 
 use super::provision::key_prefix;
-use super::{JobContext, leftover, never, trouble};
+use super::{JobContext, leftover, never, trouble, unsaved};
 use crate::entry::JobResult;
 use crate::job::Slot;
 use crate::workflow::{End, Source};
@@ -15,9 +15,10 @@ pub(super) async fn clean(context: &JobContext, slot: &Slot) -> JobResult {
     let group = context.workflow.group(slot.group());
     let end = group.map_or(End::Destroy, |group| group.end(context.well));
     let made_here = group.is_none_or(|it| matches!(it.source(), Source::Template(_)));
-    if context.interrupted {
-        leftover::kill(context, slot).await;
+    if context.may_go_on {
+        leftover::end_all(context, slot).await;
     }
+    let mut warnings = Vec::new();
     let mut failed = None;
     // Attempts that failed may have left machines which nobody used: those are destroyed in any case.
     for machine in ordered(context, slot) {
@@ -27,6 +28,13 @@ pub(super) async fn clean(context: &JobContext, slot: &Slot) -> JobResult {
             failed = Some(error);
         }
     }
+    let end = match &context.machine {
+        Some(machine) => match unsaved::hold(context, slot, machine, end, &mut warnings).await {
+            true => End::Keep,
+            false => end,
+        },
+        None => end,
+    };
     if let Some(machine) = &context.machine
         // One that was there before the run is touched only as far as the workflow says so.
         && (made_here || end != End::Keep)
@@ -35,7 +43,10 @@ pub(super) async fn clean(context: &JobContext, slot: &Slot) -> JobResult {
         failed = Some(error);
     }
     match failed {
-        None => JobResult::done(),
+        None => JobResult::Done {
+            machine: None,
+            warnings,
+        },
         Some(error) => JobResult::Failed(trouble(&error)),
     }
 }

@@ -2,16 +2,18 @@
 
 mod back;
 mod login;
+mod progress;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use muster_executor::{
-    Chunk, Command, Direction, Executor, ExecutorError, Exit, FailureClass, Report,
+    Chunk, Command, Direction, Executor, ExecutorError, Exit, FailureClass, Progress, Report,
     Transfer as Copy,
 };
+use tokio::sync::watch;
 
-use super::{JobContext, trouble, trouble_text};
+use super::{JobContext, leftover, trouble, trouble_text};
 use crate::entry::{JobResult, Why};
 use crate::job::Slot;
 use crate::log::Stream;
@@ -45,12 +47,16 @@ async fn try_work(context: &mut JobContext, step: &str, slot: &Slot) -> Result<V
     let Some(step) = workflow.step(step) else {
         return Err(trouble_text(format!("there is no step {step}")));
     };
+    if context.may_go_on {
+        leftover::end_step(context, slot, step).await?;
+    }
     let mut warnings = Vec::new();
     for (nth, action) in step.actions().iter().enumerate() {
         let mut doing = Doing {
             executor: &executor,
             context: &mut *context,
             slot,
+            step: step.name(),
             nth: u32::try_from(nth).unwrap_or(u32::MAX),
             warnings: &mut warnings,
         };
@@ -64,6 +70,7 @@ struct Doing<'a> {
     executor: &'a Arc<dyn Executor>,
     context: &'a mut JobContext,
     slot: &'a Slot,
+    step: &'a str,
     nth: u32,
     /// What somebody should know though it was done.
     warnings: &'a mut Vec<String>,
@@ -96,9 +103,10 @@ impl Doing<'_> {
     async fn placed(&self, mut command: Command, place: &Place) -> Result<Command, Why> {
         let machine = self.context.machine.as_ref();
         command = command
-            .env("MUSTER_RUN", self.context.run.as_str())
-            .env("MUSTER_GROUP", self.slot.group())
-            .env("MUSTER_INDEX", self.slot.index().to_string())
+            .env(leftover::RUN, self.context.run.as_str())
+            .env(leftover::GROUP, self.slot.group())
+            .env(leftover::INDEX, self.slot.index().to_string())
+            .env(leftover::STEP, self.step)
             .env("MUSTER_MACHINE", machine.map_or("", |id| id.as_str()));
         for (name, value) in &place.env {
             command = command.env(name, value);
@@ -195,9 +203,23 @@ impl Doing<'_> {
     }
 
     async fn copy(&mut self, copy: &Copy, is_folder: bool) -> Result<(), Why> {
-        let done = match is_folder {
-            true => self.executor.sync(copy).await,
-            false => self.executor.copy(copy).await,
+        let (sender, mut progress) = watch::channel(Progress::default());
+        let copy = &Copy {
+            progress: Some(sender),
+            ..copy.clone()
+        };
+        let copying = async {
+            match is_folder {
+                true => self.executor.sync(copy).await,
+                false => self.executor.copy(copy).await,
+            }
+        };
+        tokio::pin!(copying);
+        let done = loop {
+            tokio::select! {
+                done = &mut copying => break done,
+                text = progress::next(&mut progress) => self.context.log.note(text).await,
+            }
         };
         let report = done.map_err(|error| judge(&error))?;
         self.note_copy(copy, &report).await;

@@ -152,6 +152,11 @@ pub(crate) fn read(folder: &Path, from: u64, most: usize) -> io::Result<LogPage>
             other => other?,
         };
         if start > page.next {
+            if !page.records.is_empty() {
+                // What is missing is told before what comes after it.
+                page.more = true;
+                return Ok(page);
+            }
             page.lost += start - page.next;
             page.next = start;
         }

@@ -153,17 +153,50 @@ async fn only_its_owner_can_read_a_log() {
     assert_eq!(mode(&folder.join("log-00000000000000000000.jsonl")), 0o600);
 }
 
-#[test]
-fn characters_that_are_cut_in_two_are_put_together() {
-    let whole = "aé€😀z".as_bytes();
-    for cut in 0..=whole.len() {
-        let mut text = Text::default();
-        let (first, second) = whole.split_at(cut);
-        let joined = text.take(first) + &text.take(second) + &text.rest();
-        assert_eq!(joined.as_bytes(), whole, "cut at {cut}");
+#[tokio::test]
+async fn what_is_no_text_is_kept_byte_by_byte() {
+    let rig = Rig::new();
+    let mut log = rig.open();
+    let written: Vec<u8> = (0..=255)
+        .chain(*"é€\n".as_bytes().first_chunk::<4>().expect("4"))
+        .collect();
+    for piece in written.chunks(7) {
+        log.write(Stream::Stdout, piece).await;
     }
-    let mut text = Text::default();
-    assert_eq!(text.take(b"a\xff\xe2\x82"), "a\u{fffd}");
-    assert_eq!(text.rest(), "\u{fffd}");
-    assert_eq!(text.take(b"b"), "b", "nothing is left over");
+    log.end().await;
+    log.flush().await;
+    let page = rig.read(0);
+    let read: Vec<u8> = page
+        .records
+        .iter()
+        .flat_map(|it| it.written().to_vec())
+        .collect();
+    assert_eq!(read, written);
+    assert!(
+        page.records.iter().any(|it| !it.text.is_empty()),
+        "text stays text"
+    );
+}
+
+#[tokio::test]
+async fn what_is_missing_in_the_middle_is_told_where_it_is_missing() {
+    let rig = Rig::new();
+    let mut log = rig.open();
+    for number in 0..15 {
+        log.write(Stream::Stdout, format!("{number:02}\n").as_bytes())
+            .await;
+        log.flush().await;
+    }
+    let folder = folder(&rig.settings, &rig.run);
+    let names = fs::read_dir(&folder)
+        .expect("files")
+        .map(|it| it.expect("a file").path());
+    let mut names: Vec<PathBuf> = names.collect();
+    names.sort();
+    assert_eq!(names.len(), 3);
+    fs::remove_file(&names[1]).expect("removed");
+    let first = rig.read(0);
+    assert!(first.more && first.lost == 0 && !first.records.is_empty());
+    let second = rig.read(first.next);
+    assert!(!second.more && second.lost > 0 && !second.records.is_empty());
 }

@@ -11,11 +11,12 @@ use muster_executor::Executor;
 use muster_executor::local::LocalExecutor;
 use muster_machines::Record;
 use muster_orchestrate::{
-    End, Entry, Job, JobResult, OneCommand, Reach, ReachError, RunId, RunOrder, Stream,
-    SyncedFolder, one_command,
+    End, Entry, Format, Job, JobResult, Limits, OneCommand, Reach, ReachError, RunId, RunOrder,
+    Stream, SyncedFolder, Workflow, one_command,
 };
 
 use crate::rig::{Manager, World, eventually, in_time};
+use muster_lifecycle::State;
 
 /// Every machine is this one.
 #[derive(Debug)]
@@ -28,8 +29,8 @@ impl Reach for Here {
     }
 }
 
-/// Runs a script in a folder that goes there and back.
-async fn begin(manager: &Manager, script: &str, local: &Path, remote: &Path) -> RunId {
+/// A script in a folder that goes there and back.
+fn in_folder(script: &str, local: &Path, remote: &Path) -> Workflow {
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let wanted = OneCommand {
         template: "t".parse().unwrap(),
@@ -47,11 +48,19 @@ async fn begin(manager: &Manager, script: &str, local: &Path, remote: &Path) -> 
         end: End::Destroy,
         end_on_failure: End::Destroy,
     };
+    one_command(&wanted).unwrap()
+}
+
+async fn begin_workflow(manager: &Manager, workflow: Workflow) -> RunId {
     let order = RunOrder {
-        workflow: one_command(&wanted).unwrap(),
+        workflow,
         key: None,
     };
     in_time(manager.runs.begin(order)).await.unwrap()
+}
+
+async fn begin(manager: &Manager, script: &str, local: &Path, remote: &Path) -> RunId {
+    begin_workflow(manager, in_folder(script, local, remote)).await
 }
 
 #[tokio::test]
@@ -251,4 +260,91 @@ async fn a_folder_that_never_got_there_does_not_come_back() {
     let run = begin(&manager, "true", &local, &remote).await;
     assert_eq!(manager.wait(&run).await.exit_code(), 125);
     assert!(!local.exists());
+}
+
+/// A script that makes something, and a folder to which nothing comes back: something else has its name when the command ends.
+struct InTheWay {
+    local: PathBuf,
+    remote: PathBuf,
+    aside: PathBuf,
+}
+
+impl InTheWay {
+    fn new(world: &World) -> Self {
+        let at = |name: &str| world.folder.path().join(name);
+        let it = Self {
+            local: at("here"),
+            remote: at("there"),
+            aside: at("aside"),
+        };
+        fs::create_dir(&it.local).unwrap();
+        fs::write(it.local.join("in"), "old").unwrap();
+        it
+    }
+
+    fn workflow(&self) -> Workflow {
+        let (local, aside) = (self.local.display(), self.aside.display());
+        let script = format!("echo made >made; mv '{local}' '{aside}'; : >'{local}'");
+        in_folder(&script, &self.local, &self.remote)
+    }
+
+    fn put_back(&self) {
+        fs::remove_file(&self.local).unwrap();
+        fs::rename(&self.aside, &self.local).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_come_back_at_once_comes_back_later() {
+    let world = World::new();
+    let manager = world.start_with(Arc::new(Here)).await;
+    let it = InTheWay::new(&world);
+    let run = begin_workflow(&manager, it.workflow()).await;
+    let failed = async {
+        while !manager.log(&run).await.contains("(attempt 1 of ") {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    in_time(failed).await;
+    it.put_back();
+    assert_eq!(manager.wait(&run).await.exit_code(), 0);
+    assert_eq!(fs::read_to_string(it.local.join("made")).unwrap(), "made\n");
+    assert_eq!(world.machines(), 0);
+}
+
+#[tokio::test]
+async fn a_machine_whose_folder_did_not_come_back_is_kept_and_named() {
+    let world = World::new();
+    let manager = world.start_with(Arc::new(Here)).await;
+    let it = InTheWay::new(&world);
+    // Nobody has to wait for what will not come.
+    let text = it
+        .workflow()
+        .to_json()
+        .replace("\"delay\":\"3s\"", "\"delay\":\"1ms\"");
+    let limits = Limits::default();
+    let workflow = Workflow::read("w", Format::Json, text.as_bytes(), &limits).unwrap();
+    let run = begin_workflow(&manager, workflow).await;
+    let outcome = manager.wait(&run).await;
+    assert_eq!(outcome.exit_code(), 125, "{outcome}");
+    let id = manager.machine(&run, "machine/0").await;
+    assert_eq!(manager.state(&id), State::Running);
+    let machine = manager.machines.get(&id).unwrap();
+    assert!(
+        machine.record().busy_until.is_some(),
+        "its timers do not put it away"
+    );
+    assert_eq!(
+        fs::read_to_string(it.remote.join("made")).unwrap(),
+        "made\n"
+    );
+    let there = format!("muster machine cp {id}:{} FOLDER", it.remote.display());
+    let log = manager.log(&run).await;
+    assert!(
+        log.contains(&there) && log.contains("(attempt 4 of 5)"),
+        "{log}"
+    );
+    let view = manager.runs.show(&run).await.unwrap();
+    let clean = &view.jobs[&Job::Clean("machine/0".parse().unwrap())];
+    assert!(clean.warnings[0].contains(&there), "{:?}", clean.warnings);
 }

@@ -53,6 +53,15 @@ async fn a_repeatable_command_is_done_again_on_the_same_machine() {
 
     let manager = world.start().await;
     eventually(|| world.deeds.count("hang") == 2).await;
+    // What is left of the first attempt is ended before the second begins.
+    let lines = world.deeds.lines();
+    let done: Vec<&str> = lines
+        .iter()
+        .filter_map(|it| it.split_once(' '))
+        .map(|it| it.1)
+        .collect();
+    let done: Vec<&str> = done.into_iter().filter(|it| *it != "killed").collect();
+    assert_eq!(done, ["say first", "hang", "/bin/sh", "hang"]);
     assert_eq!(manager.machine(&run, "a/0").await, machine);
     assert_eq!(
         manager.machines.get(&machine).unwrap().work().commands,
@@ -68,6 +77,25 @@ async fn a_repeatable_command_is_done_again_on_the_same_machine() {
         manager.log(&run).await.contains("first"),
         "the log goes on where it was"
     );
+}
+
+#[tokio::test]
+async fn a_cancelled_run_that_was_taken_over_leaves_nothing_at_work_in_a_machine_that_stays() {
+    let world = World::new();
+    let manager = world.start().await;
+    let text = steps(&["hang"])
+        .replace("name: s0,", "name: s0, attempts: 2, delay: 1h,")
+        .replace("template: t", "template: t, end: keep, endOnFailure: keep");
+    let run = manager.begin(&text).await;
+    eventually(|| world.deeds.count("hang") == 1).await;
+    manager.die().await;
+
+    let manager = world.start().await;
+    manager.runs.cancel(&run).await.unwrap();
+    assert_eq!(manager.wait(&run).await, RunOutcome::Cancelled);
+    assert_eq!(world.machines(), 1);
+    assert_eq!(world.deeds.count("hang"), 1);
+    assert_eq!(world.deeds.count("/bin/sh"), 1, "what went on was ended");
 }
 
 #[tokio::test]

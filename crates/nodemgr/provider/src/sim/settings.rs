@@ -37,6 +37,8 @@ pub struct SimCapacity {
 pub struct SimSettings {
     /// The same seed and the same calls give the same failures.
     pub seed: u64,
+    /// Whose machines it says that it has. What another account knows not may be there all the same.
+    pub account: u32,
     /// How long a call takes.
     pub latency: RangeInclusive<Duration>,
     /// How long a machine is pending.
@@ -63,6 +65,7 @@ impl Default for SimSettings {
     fn default() -> Self {
         Self {
             seed: 0,
+            account: 0,
             latency: Duration::ZERO..=Duration::ZERO,
             boot: Duration::ZERO,
             halt: Duration::ZERO,

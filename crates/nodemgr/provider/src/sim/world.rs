@@ -1,6 +1,6 @@
 //! What happens in the simulated cloud, without waiting and without failing by chance.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_lifecycle::{Halt, Moment, Reason, RefusedVerb, State, Step, Verb, VerbSet, decide};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,14 @@ pub(super) struct SimMachine {
     /// What can be asked of it, of what the cloud can do at all.
     #[serde(default = "VerbSet::all", skip_serializing_if = "VerbSet::is_all")]
     verbs: VerbSet,
+    /// How often it was rebooted.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub(super) reboots: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+const fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 impl SimMachine {
@@ -87,6 +95,8 @@ impl SimMachine {
 pub(super) struct World {
     machines: BTreeMap<ResourceId, SimMachine>,
     tokens: BTreeMap<ClientToken, ResourceId>,
+    /// Those that managers are not shown.
+    hidden: BTreeSet<ResourceId>,
 }
 
 impl World {
@@ -121,6 +131,7 @@ impl World {
             reason: None,
             spot: None,
             verbs: VerbSet::ALL,
+            reboots: 0,
         }
     }
 
@@ -137,6 +148,14 @@ impl World {
         self.machines
             .insert(machine.resource.clone(), machine.clone());
         machine
+    }
+
+    /// Shows a machine to managers no more, or again.
+    pub(super) fn hide(&mut self, resource: &ResourceId, hidden: bool) {
+        match hidden {
+            true => self.hidden.insert(resource.clone()),
+            false => self.hidden.remove(resource),
+        };
     }
 
     fn count(&self, now: Moment, which: impl Fn(&SimMachine) -> bool) -> u32 {
@@ -222,6 +241,7 @@ impl World {
             reason: None,
             spot,
             verbs,
+            reboots: 0,
         };
         machine.go(State::Pending, Some(State::Running), settings, now);
         let described = machine.describe(mark, now);
@@ -232,6 +252,7 @@ impl World {
     /// The machine of that name, if it is alive or remembered and bears the mark.
     fn owned(&mut self, owned: &Owned) -> Result<Option<&mut SimMachine>, Failure> {
         match self.machines.get_mut(&owned.resource) {
+            Some(_) if self.hidden.contains(&owned.resource) => Ok(None),
             Some(machine) if machine.mark.as_ref() != Some(&owned.mark) => {
                 let cause = "the machine does not bear our mark";
                 Err(failure(FailureClass::Refused, cause))
@@ -253,7 +274,7 @@ impl World {
         let alive = self
             .machines
             .values()
-            .filter(|machine| machine.is_alive_at(now));
+            .filter(|machine| machine.is_alive_at(now) && !self.hidden.contains(&machine.resource));
         alive
             .filter_map(|machine| {
                 let mark = machine.mark.as_ref()?;
@@ -324,7 +345,8 @@ impl World {
                 let to = State::Stopped(Halt::Hibernated);
                 machine.go(through, Some(to), settings, now);
             }
-            Verb::Reboot | Verb::Terminate => {}
+            Verb::Reboot => machine.reboots += 1,
+            Verb::Terminate => {}
         }
         Ok((machine.state_at(now), Some(machine.clone())))
     }

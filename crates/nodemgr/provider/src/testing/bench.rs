@@ -12,7 +12,7 @@ use crate::name::{ClientToken, MachineId, ManagerId};
 use crate::provider::{Described, Order, Provider, Purchase};
 
 /// How long between two looks at a machine that is on its way.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// One manager's work with the provider.
 #[derive(Debug)]

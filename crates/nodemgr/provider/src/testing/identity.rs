@@ -112,11 +112,27 @@ pub(super) const CASES: &[Case] = &[
         run: |bench| other_mark(bench).boxed(),
     },
     Case {
+        name: "who answers is always the same",
+        needs: Needs::Nothing,
+        run: |bench| same_home(bench).boxed(),
+    },
+    Case {
         name: "what is not ours is neither listed nor destroyed",
         needs: Needs::OwnMachines,
         run: |bench| foreign(bench).boxed(),
     },
 ];
+
+async fn same_home(bench: &Bench<'_>) -> CaseResult {
+    let ask = async || {
+        let home = bench.provider.home().await;
+        home.map_err(|error| super::bench::text(&error))
+    };
+    let first = ask().await?;
+    bench.running().await?;
+    let second = ask().await?;
+    ensure(first == second, || format!("{first:?} and {second:?}"))
+}
 
 async fn bears_its_mark(bench: &Bench<'_>) -> CaseResult {
     let order = bench.order();

@@ -1,13 +1,19 @@
 //! Cases: every edge of the lifecycle.
 
+use std::time::Instant;
+
 use futures_util::FutureExt as _;
+use futures_util::future::{join, join_all};
 use muster_lifecycle::{Halt, State, Verb};
 
-use super::bench::{Bench, ensure, expect_class};
+use super::bench::{Bench, LOOK, ensure, expect_class};
 use super::{Case, CaseResult, Needs};
 use crate::error::FailureClass;
 use crate::mark::Owned;
 use crate::provider::{Order, Purchase};
+
+/// How many ask at once.
+const AT_ONCE: usize = 4;
 
 /// A case for a verb that a provider does not have.
 macro_rules! unsupported {
@@ -47,9 +53,34 @@ pub(super) const CASES: &[Case] = &[
         run: |bench| start_running(bench).boxed(),
     },
     Case {
+        name: "stopping at once succeeds for all",
+        needs: Needs::Verbs(&[Verb::Stop]),
+        run: |bench| stop_at_once(bench).boxed(),
+    },
+    Case {
+        name: "a machine that stops can be switched off",
+        needs: Needs::Verbs(&[Verb::Stop, Verb::ForceStop]),
+        run: |bench| force_while_stopping(bench).boxed(),
+    },
+    Case {
+        name: "a machine that stops can be terminated",
+        needs: Needs::Verbs(&[Verb::Stop, Verb::Terminate]),
+        run: |bench| terminate_while_stopping(bench).boxed(),
+    },
+    Case {
+        name: "stopping and terminating at once ends it",
+        needs: Needs::Verbs(&[Verb::Stop, Verb::Terminate]),
+        run: |bench| stop_and_terminate(bench).boxed(),
+    },
+    Case {
         name: "a reboot stays inside running",
         needs: Needs::Verbs(&[Verb::Reboot]),
         run: |bench| reboots(bench).boxed(),
+    },
+    Case {
+        name: "a machine that was rebooted has booted anew",
+        needs: Needs::Verbs(&[Verb::Reboot]),
+        run: |bench| boots_anew(bench).boxed(),
     },
     Case {
         name: "a hibernation ends in hibernated and goes on",
@@ -60,6 +91,11 @@ pub(super) const CASES: &[Case] = &[
         name: "starting a hibernated machine resumes it",
         needs: Needs::Verbs(&[Verb::Hibernate, Verb::Resume]),
         run: |bench| hibernates(bench, Verb::Start).boxed(),
+    },
+    Case {
+        name: "a hibernated machine can be terminated",
+        needs: Needs::Verbs(&[Verb::Hibernate, Verb::Terminate]),
+        run: |bench| terminate_hibernated(bench).boxed(),
     },
     Case {
         name: "a stopped machine bears its mark and is listed",
@@ -215,6 +251,84 @@ async fn reboots(bench: &Bench<'_>) -> CaseResult {
     let machine = bench.running().await?;
     let state = bench.act(&machine, Verb::Reboot).await?;
     ensure(state == State::Running, || format!("it is {state}"))?;
+    bench
+        .wait(&machine, "running", |state| state == Some(State::Running))
+        .await
+}
+
+/// Some providers answer when it is done, so that nothing can be asked in between but at the same time.
+async fn stop_at_once(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let stops = (0..AT_ONCE).map(|_| bench.act(&machine, Verb::Stop));
+    for state in join_all(stops).await {
+        let state = state?;
+        let stops = matches!(state, State::Stopping(_) | State::Stopped(_));
+        ensure(stops, || format!("it is {state}"))?;
+    }
+    let off = State::Stopped(Halt::Off);
+    let stopped = |state| state == Some(off);
+    bench.wait(&machine, "stopped", stopped).await
+}
+
+async fn force_while_stopping(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    bench.act(&machine, Verb::Stop).await?;
+    act_and_wait(bench, &machine, Verb::ForceStop, State::Stopped(Halt::Off)).await
+}
+
+async fn terminate_while_stopping(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    bench.act(&machine, Verb::Stop).await?;
+    bench.destroy(&machine).await?;
+    let listed = bench.list().await?;
+    ensure(listed.iter().all(|it| it.state.is_ending()), || {
+        format!("{listed:?}")
+    })
+}
+
+async fn stop_and_terminate(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let stop = bench.provider.act(&machine, Verb::Stop);
+    let (stopped, gone) = join(stop, bench.destroy(&machine)).await;
+    gone?;
+    match stopped {
+        // What is gone before it stopped is stopped no more.
+        Err(error) if error.class != FailureClass::Unsupported => {}
+        Err(error) => return Err(super::bench::text(&error)),
+        Ok(_) => {}
+    }
+    let listed = bench.list().await?;
+    ensure(listed.iter().all(|it| it.state.is_ending()), || {
+        format!("{listed:?}")
+    })
+}
+
+async fn terminate_hibernated(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let asleep = State::Stopped(Halt::Hibernated);
+    act_and_wait(bench, &machine, Verb::Hibernate, asleep).await?;
+    bench.destroy(&machine).await
+}
+
+async fn boots_anew(bench: &Bench<'_>) -> CaseResult {
+    let machine = bench.running().await?;
+    let Some(before) = bench.rig.boot(&machine).await else {
+        bench.skip("nothing tells one boot of its machines from another");
+        return Ok(());
+    };
+    bench.act(&machine, Verb::Reboot).await?;
+    let deadline = Instant::now() + bench.rig.patience();
+    while bench
+        .rig
+        .boot(&machine)
+        .await
+        .is_none_or(|now| now == before)
+    {
+        ensure(Instant::now() < deadline, || {
+            format!("it still runs since {before}")
+        })?;
+        tokio::time::sleep(LOOK).await;
+    }
     bench
         .wait(&machine, "running", |state| state == Some(State::Running))
         .await

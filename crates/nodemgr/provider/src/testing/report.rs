@@ -51,6 +51,26 @@ impl Report {
         self.select(|outcome| *outcome == CaseOutcome::Passed)
     }
 
+    /// This and another, as one: what a provider does, and what can be done in its machines.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.cases.extend(other.cases);
+        self
+    }
+
+    /// Fails the test if fewer cases passed: those that were skipped prove nothing.
+    ///
+    /// # Panics
+    /// With the whole report, if it is so.
+    #[track_caller]
+    pub fn assert_at_least(&self, passed: usize) {
+        let found = self.passed().count();
+        assert!(
+            found >= passed,
+            "{found} cases passed, not {passed}\n{self}"
+        );
+    }
+
     /// The names of those that failed.
     pub fn failed(&self) -> impl Iterator<Item = &'static str> {
         self.select(|outcome| matches!(outcome, CaseOutcome::Failed(_)))
@@ -82,6 +102,7 @@ impl fmt::Display for Report {
                 CaseOutcome::Skipped(why) => writeln!(f, "skipped  {name}: {why}")?,
             }
         }
-        Ok(())
+        let (passed, skipped) = (self.passed().count(), self.skipped().count());
+        writeln!(f, "{passed} passed, {skipped} skipped")
     }
 }

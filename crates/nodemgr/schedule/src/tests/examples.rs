@@ -25,7 +25,12 @@ fn candidate(name: &str) -> Candidate {
 fn existing(name: &str, state: State) -> Candidate {
     let machine = MachineId::new(name).unwrap();
     Candidate {
-        origin: Origin::Existing { machine, state },
+        origin: Origin::Existing {
+            machine,
+            state,
+            market: Market::OnDemand,
+            kind: None,
+        },
         ..candidate(name)
     }
 }
@@ -268,4 +273,42 @@ fn a_size_that_nobody_set_passes_no_quota_and_is_said_to_count_for_nothing() {
     world.take(&unknown);
     world.take(&unknown);
     assert_eq!(choose(&need, &policy, &world, &candidates).chosen(), None);
+}
+
+/// It may be taken back at any moment, whether it is made now or was made before.
+#[test]
+fn a_machine_that_exists_is_held_to_its_market_too() {
+    let on = |market, kind: Option<&str>| Candidate {
+        origin: Origin::Existing {
+            machine: MachineId::new("m-1").unwrap(),
+            state: State::Running,
+            market,
+            kind: kind.map(str::to_owned),
+        },
+        ..candidate("m-1")
+    };
+    let why = |spot, candidate: &Candidate| {
+        let mut policy = Policy::default();
+        policy.spot = spot;
+        let decision = choose(
+            &Need::default(),
+            &policy,
+            &World::default(),
+            std::slice::from_ref(candidate),
+        );
+        match decision.verdicts() {
+            [Verdict::Unfit(found)] => found.iter().collect::<Vec<_>>(),
+            _ => Vec::new(),
+        }
+    };
+    let only = |types: &[&str]| Spot::Only {
+        types: types.iter().map(|&it| it.to_owned()).collect(),
+    };
+    let (bought, spot) = (on(Market::OnDemand, None), on(Market::Spot, Some("large")));
+    assert_eq!(why(Spot::Never, &spot), [Unfit::SpotRefused]);
+    assert_eq!(why(Spot::Never, &bought), []);
+    assert_eq!(why(only(&[]), &bought), [Unfit::SpotWanted]);
+    assert_eq!(why(only(&["small"]), &spot), [Unfit::SpotType]);
+    assert_eq!(why(only(&["large"]), &spot), []);
+    assert_eq!(why(Spot::Either, &spot), []);
 }

@@ -51,12 +51,14 @@ fn labels() -> impl Strategy<Value = BTreeMap<String, String>> {
 }
 
 fn origin() -> impl Strategy<Value = Origin> {
-    let market = prop::sample::select(&[Market::OnDemand, Market::Spot][..]);
+    let market = || prop::sample::select(&[Market::OnDemand, Market::Spot][..]);
     prop_oneof![
-        3 => (market, maybe_text(KINDS)).prop_map(|(market, kind)| Origin::New { market, kind }),
-        1 => prop::sample::select(&State::ALL[..]).prop_map(|state| Origin::Existing {
+        3 => (market(), maybe_text(KINDS)).prop_map(|(market, kind)| Origin::New { market, kind }),
+        1 => (prop::sample::select(&State::ALL[..]), market(), maybe_text(KINDS)).prop_map(|(state, market, kind)| Origin::Existing {
             machine: MachineId::new("m-1").expect("a name"),
             state,
+            market,
+            kind,
         }),
     ]
 }
@@ -170,38 +172,59 @@ fn really_fits(candidate: &Candidate, need: &Need, policy: &Policy) -> bool {
     };
     let price =
         need.max_price.is_none() || candidate.price.is_some_and(|it| Some(it) <= need.max_price);
-    let market = match (&candidate.origin, &policy.spot) {
-        (Origin::Existing { state, .. }, _) => {
-            matches!(state, State::Running | State::Stopped(_))
+    let usable = match &candidate.origin {
+        Origin::Existing { state, .. } => matches!(state, State::Running | State::Stopped(_)),
+        Origin::New { .. } => true,
+    };
+    let (market, kind) = bought(candidate);
+    let market = match (market, &policy.spot) {
+        (Market::Spot, Spot::Never) | (Market::OnDemand, Spot::Only { .. }) => false,
+        (Market::Spot, Spot::Prefer { types } | Spot::Only { types }) => {
+            types.is_empty() || kind.is_some_and(|kind| types.contains(kind))
         }
-        (
-            Origin::New {
-                market: Market::Spot,
-                ..
-            },
-            Spot::Never,
-        ) => false,
-        (
-            Origin::New {
-                market: Market::OnDemand,
-                ..
-            },
-            Spot::Only { .. },
-        ) => false,
-        (
-            Origin::New {
-                market: Market::Spot,
-                kind,
-            },
-            Spot::Prefer { types } | Spot::Only { types },
-        ) => types.is_empty() || kind.as_ref().is_some_and(|kind| types.contains(kind)),
         _ => true,
     };
-    room && place && labels && taints && life && price && market
+    room && place && labels && taints && life && price && usable && market
+}
+
+const fn bought(candidate: &Candidate) -> (Market, Option<&String>) {
+    match &candidate.origin {
+        Origin::New { market, kind } | Origin::Existing { market, kind, .. } => {
+            (*market, kind.as_ref())
+        }
+    }
+}
+
+/// How good a new machine is by its market: its type's place in the list, and behind all of them one on demand. One that exists is
+/// as good as the first.
+fn market_place(candidate: &Candidate, spot: &Spot) -> usize {
+    let (Spot::Prefer { types } | Spot::Only { types }) = spot else {
+        return 0;
+    };
+    match (&candidate.origin, bought(candidate)) {
+        (Origin::Existing { .. }, _) => 0,
+        (_, (Market::OnDemand, _)) => usize::MAX,
+        (_, (Market::Spot, kind)) => {
+            let place = types.iter().position(|it| Some(it) == kind);
+            place.unwrap_or(0)
+        }
+    }
 }
 
 /// Whether one is better than another by a single criterion.
-fn better(one: &Candidate, two: &Candidate, criterion: Criterion, policy: &Policy) -> bool {
+fn better(
+    one: &Candidate,
+    two: &Candidate,
+    criterion: Criterion,
+    policy: &Policy,
+    taken: &[Candidate],
+) -> bool {
+    let beside = |it: &Candidate| {
+        let here = |other: &&Candidate| {
+            (other.provider, &other.region, &other.zone) == (it.provider, &it.region, &it.zone)
+        };
+        taken.iter().filter(here).count()
+    };
     let distance = |it: &Candidate| {
         policy
             .near
@@ -217,7 +240,7 @@ fn better(one: &Candidate, two: &Candidate, criterion: Criterion, policy: &Polic
             matches!(one.origin, Origin::Existing { .. })
                 && matches!(two.origin, Origin::New { .. })
         }
-        Criterion::Spread => false,
+        Criterion::Spread => beside(one) < beside(two),
     }
 }
 
@@ -278,14 +301,22 @@ proptest! {
 
     #[test]
     fn nothing_better_by_the_first_criterion_is_left_behind(
-        all in candidates(), need in need(), mut policy in policy(), world in quotas(),
+        all in candidates(), taken in candidates(), need in need(), policy in policy(), mut world in quotas(),
     ) {
-        policy.spot = Spot::Either;
+        // What there is already: only new machines are counted, the others are.
+        let taken: Vec<Candidate> =
+            taken.into_iter().filter(|it| matches!(it.origin, Origin::New { .. })).collect();
+        taken.iter().for_each(|it| world.take(it));
         let decision = choose(&need, &policy, &world, &all);
         if let Some(chosen) = decision.chosen() {
-            for other in decision.ranking().skip(1) {
+            let chosen = &all[chosen];
+            for other in decision.ranking().skip(1).map(|index| &all[index]) {
+                let place = |it| market_place(it, &policy.spot);
+                prop_assert!(place(chosen) <= place(other));
+                // What the market leaves equal, the criteria decide.
                 let first = policy.order()[0];
-                prop_assert!(!better(&all[other], &all[chosen], first, &policy));
+                let equal = place(chosen) == place(other);
+                prop_assert!(!equal || !better(other, chosen, first, &policy, &taken));
             }
         }
     }

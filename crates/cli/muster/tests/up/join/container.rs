@@ -5,6 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::{BROUGHT, Manager, PROGRAMS, UNIT, brought};
 use crate::rig::{Programs, Site, TIME};
 
@@ -54,6 +56,40 @@ fn docker(site: &Site, words: &[&str]) -> String {
     site.machine_ok(&[&way, words].concat())
 }
 
+/// Has the Communication Manager listen for operators of other machines, and describes the Unit to one: with a certificate, and
+/// without any socket.
+fn far(site: &Site) -> String {
+    const CONTROL: &str = "127.0.0.1:7443";
+    const DESK: &str = "/tmp/desk";
+    let config = format!("{UNIT}/main/cm.json");
+    let mut cm: Value = serde_json::from_str(&site.read(&config)).expect("JSON");
+    cm["controlServerUrl"] = CONTROL.into();
+    site.write(&config, &cm.to_string());
+    let certify = [
+        "muster", "pki", "issue", "--node", "desk", "--role", "operator",
+    ];
+    let dir = format!("{UNIT}/pki");
+    site.machine_ok(&[&certify[..], &["--dir", &dir, "--out", DESK]].concat());
+    let mut unit: Value =
+        serde_json::from_str(&site.read(&format!("{UNIT}/join.json"))).expect("JSON");
+    let fields = unit.as_object_mut().expect("an object");
+    for socket in ["iamSocket", "controlSocket"] {
+        assert!(fields.remove(socket).is_some(), "it has had {socket}");
+    }
+    unit["controlUrl"] = format!("https://{CONTROL}").into();
+    unit["certificate"] = format!("{DESK}/desk-operator.crt.pem").into();
+    unit["key"] = format!("{DESK}/desk-operator.key.pem").into();
+    let described = format!("{DESK}/unit.json");
+    site.write(&described, &unit.to_string());
+    for pid in site.pids_of("muster-cm") {
+        site.kill9(pid);
+    }
+    site.wait_until("the Unit is well again", TIME, |site| {
+        site.is_connected("main") && site.is_connected("second")
+    });
+    described
+}
+
 #[test]
 fn a_container_becomes_a_node_runs_what_is_placed_on_it_and_vanishes() {
     require_unit!(Tool("dockerd"), File("/bin/busybox"), Tool("strip"));
@@ -96,11 +132,18 @@ fn a_container_becomes_a_node_runs_what_is_placed_on_it_and_vanishes() {
     manager.assert_comes_back(&id);
     manager.assert_leaves(&id);
 
+    // The same as from another machine: nothing is called by its socket.
+    let unit = far(&site);
+    let words = ["-t", "node", "--join", &unit, "--programs", PROGRAMS];
+    let from_afar = manager.provision(&words);
+    manager.assert_joined(&from_afar);
+    manager.assert_leaves(&from_afar);
+
     // One that joins later, and whose machine ends without leaving.
     let lost = manager.provision(&["-t", "node"]);
-    manager.machine_ok(&["join", &lost, UNIT, "--programs", PROGRAMS]);
+    manager.machine_ok(&["join", &lost, &unit, "--programs", PROGRAMS]);
     let shown = manager.machine_ok(&["show", &lost, "-o", "json"]);
-    let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
     let container = shown["resource"].as_str().expect("it is made");
     docker(&site, &["rm", "--force", "--volumes", container]);
     manager.assert_is_missed_until_it_left(&lost);

@@ -80,13 +80,21 @@ impl Job<'_> {
         meter: &Meter,
     ) -> Result<Moved, ExecutorError> {
         let mut patience = Patience::new(self.transfer.patience);
+        // The most that was seen to be there. What was read of the source, or is on its way, may never get there.
+        let mut landed: Option<u64> = None;
         let mut repairs = 0;
         let mut moved = Moved::default();
         let before = meter.bytes_done();
         meter.begin(&planned.path);
         loop {
             let sent = Arc::new(AtomicU64::new(0));
-            let at = |offset| meter.set_bytes(before + offset);
+            let at = |offset| {
+                if landed.is_some_and(|it| it < offset) {
+                    patience.renew();
+                }
+                landed = landed.max(Some(offset));
+                meter.set_bytes(before + offset);
+            };
             let attempt = self.attempt(planned, meter, at, &sent, &mut moved).await;
             let sent = sent.load(Ordering::Relaxed);
             moved.bytes += sent;
@@ -95,14 +103,13 @@ impl Job<'_> {
                     meter.finish_one();
                     return Ok(moved);
                 }
-                Ok(false) if repairs < REPAIRS => repairs += 1,
-                Ok(false) => return Err(self.wrong(&planned.path)),
-                Err(error) => {
-                    if sent > 0 {
-                        patience.renew();
-                    }
-                    patience.endure(error).await?;
+                Ok(false) if repairs < REPAIRS => {
+                    repairs += 1;
+                    landed = None;
                 }
+                Ok(false) => return Err(self.wrong(&planned.path)),
+                Err(error) if sent > 0 => patience.endure_unseen(error).await?,
+                Err(error) => patience.endure(error).await?,
             }
         }
     }
@@ -112,7 +119,7 @@ impl Job<'_> {
         &self,
         planned: &Planned,
         meter: &Meter,
-        at: impl Fn(u64),
+        at: impl FnOnce(u64),
         sent: &Arc<AtomicU64>,
         moved: &mut Moved,
     ) -> Result<bool, ExecutorError> {
@@ -207,3 +214,6 @@ impl Job<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

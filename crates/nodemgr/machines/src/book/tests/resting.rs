@@ -24,6 +24,7 @@ fn refusal(class: FailureClass) -> CallFailure {
         operation: "stop".to_owned(),
         class,
         text: "not with this one".to_owned(),
+        elsewhere: false,
     }
 }
 

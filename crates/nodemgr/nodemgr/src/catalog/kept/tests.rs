@@ -62,10 +62,12 @@ fn what_is_added_is_kept_beside_files_and_replaced_and_removed() {
         add(&descriptions, other).unwrap(),
         one("mine", Outcome::Replaced)
     );
-    descriptions.remove_template("mine", Vec::new()).unwrap();
-    let unknown = descriptions.remove_template("mine", Vec::new());
+    descriptions
+        .remove_template("mine", Vec::new(), false)
+        .unwrap();
+    let unknown = descriptions.remove_template("mine", Vec::new(), false);
     assert!(matches!(unknown, Err(ChangeTemplatesError::Unknown(_))));
-    let plain = descriptions.remove_template(PLAIN, Vec::new());
+    let plain = descriptions.remove_template(PLAIN, Vec::new(), false);
     assert!(matches!(plain, Err(ChangeTemplatesError::BuiltIn(_))));
 }
 
@@ -78,7 +80,7 @@ fn what_a_file_has_is_never_shadowed() {
         refused.to_string().contains("templates.yaml:1"),
         "{refused}"
     );
-    let refused = descriptions.remove_template("small", Vec::new());
+    let refused = descriptions.remove_template("small", Vec::new(), false);
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("templates.yaml:1"), "{refused}");
     // A file that comes later with the same name is told, and what was added can be removed all the same.
@@ -90,7 +92,9 @@ fn what_a_file_has_is_never_shadowed() {
         twice.contains("`mine`") && twice.contains("templates.yaml:4"),
         "{twice}"
     );
-    descriptions.remove_template("mine", Vec::new()).unwrap();
+    descriptions
+        .remove_template("mine", Vec::new(), false)
+        .unwrap();
     assert!(!descriptions.load().unwrap().is_added("mine"));
 }
 
@@ -129,11 +133,17 @@ fn one_that_somebody_needs_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();
     let descriptions = descriptions(folder.path());
     add(&descriptions, "name: a\n---\nname: b\nextends: a\n").unwrap();
-    let refused = descriptions.remove_template("a", Vec::new()).unwrap_err();
+    let refused = descriptions
+        .remove_template("a", Vec::new(), false)
+        .unwrap_err();
     assert!(refused.to_string().contains("`b` extends it"), "{refused}");
     let by = vec!["the pool builders".to_owned()];
-    let refused = descriptions.remove_template("b", by).unwrap_err();
+    let refused = descriptions.remove_template("b", by, false).unwrap_err();
     assert!(refused.to_string().contains("pool builders"), "{refused}");
-    descriptions.remove_template("b", Vec::new()).unwrap();
-    descriptions.remove_template("a", Vec::new()).unwrap();
+    descriptions
+        .remove_template("b", Vec::new(), false)
+        .unwrap();
+    descriptions
+        .remove_template("a", Vec::new(), false)
+        .unwrap();
 }

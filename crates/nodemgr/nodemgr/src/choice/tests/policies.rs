@@ -156,3 +156,40 @@ fn a_machine_that_ends_too_soon_does_not_fit() {
     let choice = decide(&long, &catalog, &offers, [], NOW).unwrap();
     assert_eq!(chosen_provider(&choice), Some(ProviderId::Docker));
 }
+
+/// It is free and fits, and may be taken back at any moment.
+#[test]
+fn a_free_spot_machine_is_for_those_who_want_one_at_its_own_price() {
+    let catalog = catalog(SMALL);
+    let mut offer = offer(ProviderId::Aws);
+    offer.prices.usual.on_demand = Some(100);
+    offer.prices.usual.spot = Some(30);
+    let offers = [offer];
+    let none = Fields::default();
+    let spec = catalog.spec("small", ProviderId::Aws, &none).unwrap();
+    let mut machine = record(ProviderId::Aws, spec, State::Running);
+    if let Phase::Made(made) = &mut machine.phase {
+        made.spot = true;
+        made.details = [("instanceType".to_owned(), "c6i.large".to_owned())].into();
+    }
+    let taken = |spot: Spot, max_price: Option<u64>| {
+        let mut wish = by(Criterion::Reuse);
+        wish.policy.spot = spot;
+        wish.max_price = max_price;
+        let choice = decide(&wish, &catalog, &offers, [free(&machine)], NOW).unwrap();
+        let taken = Some(Take::Existing(machine.id.clone()));
+        (first(&choice) == taken, choice.explain())
+    };
+    let (is_taken, told) = taken(Spot::Never, None);
+    assert!(!is_taken, "{told:?}");
+    let own = told.iter().find(|it| it.machine.is_some()).unwrap();
+    assert_eq!(own.why, ["it is a spot machine, and none is wanted"]);
+    let only = |kind: &str| Spot::Only {
+        types: vec![kind.to_owned()],
+    };
+    assert!(taken(only("c6i.large"), None).0);
+    assert!(!taken(only("m6i.large"), None).0);
+    // It costs what a spot machine costs.
+    assert!(taken(Spot::Either, Some(50)).0);
+    assert!(!taken(Spot::Either, Some(20)).0);
+}

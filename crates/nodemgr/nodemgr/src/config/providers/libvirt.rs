@@ -32,12 +32,12 @@ pub(super) fn acceleration(text: Option<&str>, problems: &mut Problems<'_>) -> A
     }
 }
 
-/// All of them, or what is wrong with each.
-pub(super) fn catalog(
+/// Adds all of them, or says what is wrong with each.
+pub(super) fn add(
+    catalog: &mut Catalog,
     raw: &BTreeMap<String, RawDistribution>,
     problems: &mut Problems<'_>,
-) -> Catalog {
-    let mut catalog = Catalog::default();
+) {
     for (name, raw) in raw {
         let section = format!("{SECTION}.{name}");
         let mut location = |key: &str, text: &str| match Location::new(text) {
@@ -56,5 +56,4 @@ pub(super) fn catalog(
             problems.report(&section, error);
         }
     }
-    catalog
 }

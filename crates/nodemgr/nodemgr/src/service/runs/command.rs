@@ -57,6 +57,24 @@ fn folders(command: &v1::OneCommand, local: bool) -> (Vec<SyncedFolder>, Option<
     (vec![folder], cwd.or(Some(remote)))
 }
 
+/// On this machine nothing is copied, so that it could go nowhere else, and what changes changes here.
+fn fits_here(command: &v1::OneCommand) -> Result<(), &'static str> {
+    if command.folder.is_empty() {
+        return Ok(());
+    }
+    if !command.remote_folder.is_empty() {
+        return Err(
+            "the machine is this one, where the folder is used in its place: leave `--to` out, or use another provider",
+        );
+    }
+    match command.bring_back {
+        true => Ok(()),
+        false => Err(
+            "the machine is this one, where the folder is used in its place, so that what changes in it cannot be left behind: leave `--no-back` out, or use another provider",
+        ),
+    }
+}
+
 /// The same on a machine that there is.
 fn on_machine(workflow: &Workflow, machine: &MachineId) -> Result<Workflow, Status> {
     let unread = |source: serde_json::Error| error::internal(source);
@@ -104,7 +122,11 @@ impl Services {
             None => End::Destroy,
         };
         let end_well = end(&command.finally, usual)?;
-        let (folders, cwd) = folders(&command, provider == Some(ProviderId::Local));
+        let local = provider == Some(ProviderId::Local);
+        if local {
+            fits_here(&command).map_err(Status::invalid_argument)?;
+        }
+        let (folders, cwd) = folders(&command, local);
         let wanted = OneCommand {
             template: template.map_err(error::invalid)?,
             provider,
@@ -157,6 +179,27 @@ mod tests {
         assert!(here.is_empty());
         assert_eq!(cwd.as_deref(), Some("/home/me/src"));
         assert_eq!(folders(&command(""), false), (Vec::new(), None));
+    }
+
+    #[test]
+    fn what_makes_no_sense_on_this_machine_is_refused_there() {
+        let usual = command("/home/me/src");
+        assert_eq!(fits_here(&usual), Ok(()));
+        let elsewhere = v1::OneCommand {
+            remote_folder: "/build".to_owned(),
+            ..usual.clone()
+        };
+        assert!(fits_here(&elsewhere).unwrap_err().contains("--to"));
+        let left = v1::OneCommand {
+            bring_back: false,
+            ..usual
+        };
+        assert!(fits_here(&left).unwrap_err().contains("--no-back"));
+        let without = v1::OneCommand {
+            folder: String::new(),
+            ..left
+        };
+        assert_eq!(fits_here(&without), Ok(()));
     }
 
     #[test]

@@ -106,25 +106,30 @@ pub(super) fn log(
         page: VecDeque::new(),
     };
     stream::try_unfold(state, |mut state| async {
-        let record = state.next().await?;
-        Ok(record.map(|record| (show::log(record), state)))
+        let piece = state.next().await?;
+        Ok(piece.map(|piece| (piece, state)))
     })
 }
 
 impl Log {
-    async fn next(&mut self) -> Result<Option<LogRecord>, Status> {
+    async fn next(&mut self) -> Result<Option<v1::RunLog>, Status> {
         loop {
             while let Some(record) = self.page.pop_front() {
                 if self.step.is_none() || self.step.as_deref() == record.step.as_deref() {
-                    return Ok(Some(record));
+                    return Ok(Some(show::log(record)));
                 }
             }
             self.grew.mark_unchanged();
             let page = self.runs.log(&self.run, self.from).await;
             let page = page.map_err(run_failed)?;
+            let begin = self.from.saturating_add(page.lost);
             self.from = page.next;
             let more = page.more || !page.records.is_empty();
             self.page = page.records.into();
+            if page.lost > 0 {
+                // Whatever is lost is lost before the first record.
+                return Ok(Some(show::lost(page.lost, begin)));
+            }
             if more {
                 continue;
             }

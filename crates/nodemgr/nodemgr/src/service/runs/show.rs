@@ -124,6 +124,7 @@ pub(super) fn event(event: &RunEvent) -> v1::RunEvent {
 }
 
 pub(super) fn log(record: LogRecord) -> v1::RunLog {
+    let text = String::from_utf8_lossy(record.written()).into_owned();
     v1::RunLog {
         at: Some(time::timestamp(record.at.as_millis())),
         step: record.step.map_or_else(String::new, Into::into),
@@ -134,7 +135,21 @@ pub(super) fn log(record: LogRecord) -> v1::RunLog {
             Stream::Note => "note",
         }
         .to_owned(),
-        text: record.text,
+        text,
         next: record.next,
+        written: record.bytes,
+    }
+}
+
+/// In place of what a log does not have any more. Reading goes on at `next`.
+pub(super) fn lost(bytes: u64, next: u64) -> v1::RunLog {
+    let text = format!(
+        "{bytes} bytes of this run's log are gone here: it became longer than what is kept, and the oldest goes first\n"
+    );
+    v1::RunLog {
+        stream: "note".to_owned(),
+        text,
+        next,
+        ..v1::RunLog::default()
     }
 }

@@ -178,7 +178,15 @@ fn a_command_that_was_interrupted_is_done_again_only_if_it_says_so() {
         world.settle();
         advance(&mut world, &work("s", 0));
         let mut next = World::resumed(&workflow, &world.journal);
+        let clean = Job::Clean(Slot::new("a", 0));
+        assert!(next.engine.may_go_on(&work("s", 0)), "{says}");
+        assert!(next.engine.may_go_on(&clean), "{says}");
+        let mut cancelled = next.clone();
+        cancelled.write(Entry::CancelAsked);
+        cancelled.finish(|_| 0, |job, _| done(job));
+        assert!(cancelled.engine.may_go_on(&clean), "{says}");
         let outcome = next.finish(|_| 0, |job, _| done(job));
+        assert_eq!(next.engine.may_go_on(&clean), !again, "{says}");
         match again {
             true => assert_eq!(outcome, RunOutcome::Succeeded, "{says}"),
             false => {
