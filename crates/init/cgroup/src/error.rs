@@ -56,7 +56,7 @@ pub enum CgroupError {
         /// The cgroup.
         path: CgroupPath,
     },
-    /// It is frozen: a process that is put in never gets to run its program.
+    /// It is frozen or about to be: a process that is put in it, or below it, does not get to run its program.
     #[error("cgroup {path} is frozen and takes no new process; thaw it first")]
     Frozen {
         /// The cgroup.

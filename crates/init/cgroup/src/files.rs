@@ -112,7 +112,12 @@ impl Files {
     }
 
     pub(crate) fn remove_one(&self, path: &CgroupPath) -> Result<(), Errno> {
-        match rustix::fs::unlinkat(&self.root, path.relative(), AtFlags::REMOVEDIR) {
+        self.remove_folder(path.relative())
+    }
+
+    /// Removes one folder, if it is there.
+    pub(crate) fn remove_folder(&self, relative: &str) -> Result<(), Errno> {
+        match rustix::fs::unlinkat(&self.root, relative, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error),
         }

@@ -27,6 +27,8 @@
 //! - Nothing outside of the tree is touched: paths cannot climb, and a signal goes to a process only after a descriptor
 //!   of it was opened and the group was seen to hold it after that.
 //! - Every operation is idempotent: making what is there and removing what is gone succeed.
+//! - A group that is frozen, or about to be, by its own setting or by that of one above it, takes no new process; and the group
+//!   for commands beside a delegate's processes is never the delegate's.
 //! - A unit's name never collides with a file of the kernel's ([`CgroupPath::child`] escapes as systemd does).
 //! - What is read is bounded in size and number. Groups are found at any depth and under any name.
 //! - A wish about resources is either written or named as not applied, never dropped in silence.
@@ -76,5 +78,5 @@ pub use resources::{
 };
 pub use rustix::process::{Pid, Signal};
 pub use set::{Member, Set};
-pub use tree::{Leftover, Refusals, SpawnTarget, Tree};
+pub use tree::{Allotted, Leftover, Refusals, SpawnTarget, Tree};
 pub use usage::{Memory, Usage};

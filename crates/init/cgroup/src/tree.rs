@@ -1,7 +1,9 @@
 //! The part of the hierarchy that a manager owns.
 
+mod allotted;
 mod legacy;
 mod limits;
+mod room;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -23,13 +25,11 @@ use crate::signal::signal_members;
 use crate::usage::{Usage, consumed, of_group, of_processes};
 
 use self::legacy::LegacyTrees;
+pub use allotted::Allotted;
 pub use limits::Refusals;
 
 /// Controllers whose accounts every unit has. The others cost something, and are handed on where a unit needs them.
 const COUNTED: [Controller; 2] = [Controller::Memory, Controller::Pids];
-
-/// The group for commands of a unit whose group has been handed on, as systemd names it.
-const CONTROL_LEAF: &str = ".control";
 
 /// How a new process gets into a group.
 #[derive(Debug)]
@@ -215,7 +215,7 @@ impl Tree {
     /// Makes a group and says how a new process gets into it.
     ///
     /// # Errors
-    /// The kernel refuses, or the group is frozen.
+    /// The kernel refuses, or the group or one above it is frozen or about to be.
     pub fn target(&self, path: &CgroupPath) -> Result<SpawnTarget, CgroupError> {
         let new = self.make(path)?;
         self.target_of(path, new)
@@ -224,24 +224,22 @@ impl Tree {
     /// Says how a new process gets into a group that exists, and that is `new` if nobody else can have done anything to it.
     ///
     /// # Errors
-    /// The kernel refuses, or the group is frozen.
+    /// The kernel refuses, or the group or one above it is frozen or about to be.
     pub fn target_of(&self, path: &CgroupPath, new: bool) -> Result<SpawnTarget, CgroupError> {
         let failed = |error| CgroupError::new("open", path, error);
         match &self.backing {
             Backing::V2(files) => {
                 // A child that is born frozen never executes, and whoever started it waits for that. A new group can
-                // only be frozen by the one above it, whose file costs less to read because it was read before.
+                // only be frozen by one above it.
                 let parent = new.then(|| path.parent());
-                let frozen = self.is_frozen(parent.as_ref().unwrap_or(path))?;
-                if frozen {
-                    return Err(CgroupError::Frozen { path: path.clone() });
+                if let Some(path) = room::frozen_at(files, parent.as_ref().unwrap_or(path))? {
+                    return Err(CgroupError::Frozen { path });
                 }
-                let place = match new {
-                    true => path.relative().to_owned(),
-                    false => with_room(files, path).map_err(failed)?,
+                let folder = match new {
+                    true => files.open_folder(path.relative()),
+                    false => room::with_room(files, path),
                 };
-                let folder = files.open_folder(&place).map_err(failed)?;
-                Ok(SpawnTarget::Born(folder))
+                Ok(SpawnTarget::Born(folder.map_err(failed)?))
             }
             Backing::V1(files) => {
                 let file = files.open_file(&path.file("cgroup.procs"), OFlags::WRONLY);
@@ -548,19 +546,4 @@ fn event(files: &Files, path: &CgroupPath, key: &str) -> Result<bool, CgroupErro
         Err(Errno::NOENT | Errno::NODEV) => Ok(path.is_root() && key == "populated"),
         Err(error) => Err(CgroupError::new("read the events of", path, error)),
     }
-}
-
-/// Where a process can be put: a group whose owner has handed controllers on to groups below it takes none itself, so commands
-/// that are run beside what the owner put there get a group of their own.
-fn with_room(files: &Files, path: &CgroupPath) -> Result<String, Errno> {
-    let own = path.relative().to_owned();
-    let handed_on = files
-        .read(&path.file("cgroup.subtree_control"))
-        .unwrap_or_default();
-    if handed_on.trim().is_empty() {
-        return Ok(own);
-    }
-    let beside = format!("{own}/{CONTROL_LEAF}");
-    files.make(&beside)?;
-    Ok(beside)
 }

@@ -7,7 +7,7 @@
 //! with the context.
 //!
 //! ```text
-//! UnitConfig, Command, Facts -> identity -> folders -> environment -> arguments -> streams -> sandbox -> ExecContext
+//! UnitConfig, Command, Facts -> identity -> folders -> environment -> streams -> sandbox -> program -> arguments -> ExecContext
 //! ```
 //!
 //! # Invariants
@@ -19,7 +19,6 @@
 mod distant;
 pub mod dynamic_users;
 mod environment;
-mod expand;
 pub mod folders;
 mod identity;
 pub mod machine;
@@ -165,13 +164,12 @@ pub fn build(
     let who = identity::look_up(config, (host.uid, host.gid), &anybodys, machine)?;
     let folders = folders::plan(config, host, who.identity.as_ref());
     let told = identity::told(config, &who, host.uid, machine);
-    let environment = environment::build(config, kind, facts, told.as_ref(), &folders, machine)?;
-    let argv = if command.flags.contains(CommandFlags::NO_ENV_EXPAND) {
-        command.argv.iter().map(Into::into).collect()
-    } else {
-        expand::arguments(command.argv.iter(), &environment.variables)
-    };
+    let told = told.as_ref();
+    let mut environment = environment::build(config, kind, facts, told, &folders, machine)?;
     let streams = streams::build(config, kind, facts)?;
+    if let Some(terminal) = &streams.terminal {
+        environment.add_terminal(terminal);
+    }
     let added = if streams.reads_data {
         let data = machine.data(&config.exec.terminal.stdin_data.0);
         Some(data.map_err(|error| {
@@ -197,8 +195,7 @@ pub fn build(
         folders: &folders,
         terminal: streams.terminal.as_ref().map(|terminal| &*terminal.path),
     };
-    let mut asked = sandbox::build(of, facts, machine)?;
-    let program = find_program(config, &command.path, asked.sandbox.as_deref_mut(), machine)?;
+    let asked = sandbox::build(of, facts, machine)?;
     let sandbox = asked.sandbox.as_ref();
     let private_tmp = sandbox.and_then(|sandbox| sandbox.view.private_tmp.clone());
     // Only what is the run's own is kept for the others of it.
@@ -207,15 +204,9 @@ pub fn build(
     };
     let network_store = facts.joined.network.filter(|_| has_own(|of| &of.network));
     let ipc_store = facts.joined.ipc.filter(|_| has_own(|of| &of.ipc));
-    let variables = environment.variables.iter();
     let has_names = who.names.is_some();
     let mut context = ExecContext {
-        program,
-        argv,
-        environment: variables
-            .map(|(name, value)| format!("{name}={value}").into())
-            .collect(),
-        pid_variables: environment.pid_variables,
+        program: command.path.clone(),
         working_directory: working_directory(config, &who, host.uid, machine),
         identity: who.identity.filter(|_| !keeps_identity),
         no_new_privileges: asked.no_new_privileges,
@@ -225,18 +216,14 @@ pub fn build(
         terminal: streams.terminal,
         passed: passed(config, facts),
         keyring: asked.keyring,
+        invocation: Some(facts.invocation.0.to_be_bytes()),
         sandbox: asked.sandbox,
         network_store,
         ipc_store,
         ..ExecContext::default()
     };
-    if let Some(terminal) = &context.terminal {
-        let kind = terminal_type(&terminal.path);
-        let is_set = environment.variables.contains_key("TERM");
-        context
-            .environment
-            .extend((!is_set).then(|| format!("TERM={kind}").into()));
-    }
+    find_program(config, &mut context, machine)?;
+    environment.settle(config, command, &mut context);
     settings::apply(config, &facts.host.default_limits, machine, &mut context)?;
     if privileged {
         // It is outside of all that confines, limits included, as with systemd.
@@ -271,13 +258,18 @@ pub fn make_private_tmp(folders: &Folders, machine: &mut dyn Machine) -> Result<
     })
 }
 
-/// Makes the folders of a process that is about to start. What would take long is left to whatever sets the process up.
+/// Makes the folders of a process that is about to start. What would take long, or for ever, is left to whatever sets the
+/// process up.
 ///
 /// # Errors
 /// The step of the first that cannot be made.
 pub fn make_folders(built: &mut Built, machine: &mut dyn Machine) -> Result<(), SpawnError> {
     let mut left = Vec::new();
     for folder in muster_exec::folders::in_order(&built.folders) {
+        if may_wait_in(folder, machine) {
+            left.push(folder.clone());
+            continue;
+        }
         let is_whole = machine.make_folder(folder).map_err(|error| {
             failed(folder.step(), error.to_string(), error.errno.raw_os_error())
         })?;
@@ -291,6 +283,12 @@ pub fn make_folders(built: &mut Built, machine: &mut dyn Machine) -> Result<(), 
         helped(&mut built.context).folders = left;
     }
     Ok(())
+}
+
+/// Whether a folder, or a link to it, is where whoever goes there may have to wait.
+fn may_wait_in(folder: &Folder, machine: &mut dyn Machine) -> bool {
+    let mut paths = folder.links().chain([&*folder.path]);
+    paths.any(|path| machine.may_wait_at(path))
 }
 
 /// Leaves to a helper what the manager itself might wait for: it opens streams, enters folders and executes programs in the
@@ -355,6 +353,13 @@ pub fn put_folders_away(
 ) -> (Vec<String>, Vec<String>) {
     let (mut paths, mut remarks) = (Vec::new(), Vec::new());
     for folder in folders::ending(config, &host.specifiers, another_run) {
+        if may_wait_in(&folder, machine) {
+            let path = &folder.path;
+            remarks.push(format!(
+                "Its folder stays: {path} is on a file system that may never answer"
+            ));
+            continue;
+        }
         match machine.put_away(&folder, &run.to_string()) {
             Ok(path) => paths.extend(path),
             Err(error) => remarks.push(format!("Its folder stays: {error}: {}", error.errno)),
@@ -418,30 +423,37 @@ fn with_root_of(config: &UnitConfig, kind: ExecKind) -> Cow<'_, UnitConfig> {
 }
 
 /// Where a program is. One that only has a name is looked for by whoever sets the process up, if anybody does: what is in
-/// which folder depends on what the process sees.
+/// which folder depends on what the process sees. Somebody does where looking may take for ever.
 fn find_program(
     config: &UnitConfig,
-    path: &str,
-    sandbox: Option<&mut Sandbox>,
-    machine: &dyn Machine,
-) -> Result<Box<str>, SpawnError> {
-    if path.starts_with('/') {
-        return Ok(path.into());
+    context: &mut ExecContext,
+    machine: &mut dyn Machine,
+) -> Result<(), SpawnError> {
+    if context.program.starts_with('/') {
+        return Ok(());
     }
     let stated = config.exec.search_path.0.iter();
     let default = environment::DEFAULT_PATH.split(':');
     let default = default.filter(|_| config.exec.search_path.0.is_empty());
-    let folders = stated.chain(default);
-    if let Some(sandbox) = sandbox {
-        sandbox.program_folders = folders.map(Into::into).collect();
-        return Ok(path.into());
+    let folders: Vec<Box<str>> = stated.chain(default).map(Into::into).collect();
+    if context.sandbox.is_none() {
+        for folder in &folders {
+            let place = format!("{folder}/{}", context.program);
+            if machine.may_wait_at(&place) {
+                helped(context).program_folders = folders;
+                return Ok(());
+            }
+            if machine.is_program(&place) {
+                context.program = place.into();
+                return Ok(());
+            }
+        }
+        let name = &context.program;
+        let what = format!("cannot find the program {name} in any folder for programs");
+        return Err(failed(Step::Exec, what, ENOENT));
     }
-    let mut places = folders.map(|folder| format!("{folder}/{path}"));
-    let found = places.find(|place| machine.is_program(place));
-    found.map(Into::into).ok_or_else(|| {
-        let what = format!("cannot find the program {path} in any folder for programs");
-        failed(Step::Exec, what, ENOENT)
-    })
+    helped(context).program_folders = folders;
+    Ok(())
 }
 
 fn working_directory(

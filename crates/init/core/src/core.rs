@@ -307,7 +307,7 @@ impl Core {
                 self.tidy_after_exit(unit);
             }
         }
-        self.end_startup();
+        self.follow_phase();
     }
 
     /// Applies an event to the engine's state and to core's own memory.

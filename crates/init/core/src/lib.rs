@@ -30,7 +30,8 @@
 //! - Nothing is done that is not recorded first; what is recorded twice is done once.
 //! - Nothing waits for long: descriptors are non-blocking, files are small and local, everything slow is a process of its own.
 //!   What does wait is bounded: generators at boot (90 s) and at a reload (1 s), freezing a unit (2 s), opening
-//!   sockets from within a unit's group (5 s).
+//!   sockets from within a unit's group (5 s), a process that somebody keeps from executing its program (4 s; after each
+//!   `muster-init` gets a sign of life).
 //! - A process that asks for a sandbox gets it or never runs: nothing falls back to running without.
 //! - A unit's processes are in its cgroup and in a session of their own; they are children of `muster-init`.
 //!

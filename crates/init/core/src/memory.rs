@@ -54,6 +54,8 @@ pub struct Memory {
     /// What runs that are over have used up, by unit. No event tells of it: what ended since the last snapshot is lost with a
     /// core that dies.
     pub consumed: BTreeMap<UnitId, Consumed>,
+    /// How many processes of a unit's group were ended for lack of memory, as far as this run of it was told or need not be.
+    pub oom_kills: BTreeMap<UnitId, u64>,
     /// What was asked for with the end of the machine.
     pub farewell: Farewell,
 }
@@ -169,6 +171,10 @@ impl Memory {
                 self.runs.remove(unit);
                 self.setups.remove(unit);
                 self.consumed.remove(unit);
+                self.oom_kills.remove(unit);
+            }
+            Input::OomKills { total } => {
+                self.oom_kills.insert(*unit, *total);
             }
             Input::Executed { pid, dropped } if !dropped.is_empty() => {
                 let is_alone = dropped.iter().any(|one| one.starts_with("PrivatePIDs:"));
@@ -246,6 +252,12 @@ impl Memory {
         let mut runs = self.runs.get(&unit)?.iter();
         let run = runs.find(|run| run.pid == pid && run.exit.is_none())?;
         run.stands_for
+    }
+
+    /// How many processes of a unit need not be told to it as ended for lack of memory.
+    #[must_use]
+    pub fn told_oom_kills(&self, unit: UnitId) -> u64 {
+        self.oom_kills.get(&unit).copied().unwrap_or_default()
     }
 
     fn open_run(&mut self, unit: UnitId, fits: impl Fn(&Run) -> bool) -> Option<&mut Run> {
@@ -331,6 +343,7 @@ impl Memory {
         self.watches.remove(&unit);
         self.setups.remove(&unit);
         self.consumed.remove(&unit);
+        self.oom_kills.remove(&unit);
         self.connections.remove(&unit);
     }
 
@@ -378,6 +391,28 @@ mod tests {
         assert_eq!(known.failure.as_deref(), Some("namespace: /x"));
         let invocation = muster_engine::ids::InvocationId(1);
         assert_eq!(tell(Input::Start { invocation }), None);
+    }
+
+    #[test]
+    fn kills_for_memory_are_counted_over_managers_and_not_over_runs() {
+        let unit = UnitId(3);
+        let after = |inputs: &[Input]| {
+            let mut memory = Memory::default();
+            for input in inputs {
+                let input = input.clone();
+                memory.observe(Clock::default(), &What::Unit { unit, input });
+            }
+            let text = serde_json::to_string(&memory).unwrap();
+            let memory: Memory = serde_json::from_str(&text).unwrap();
+            memory.told_oom_kills(unit)
+        };
+        let invocation = muster_engine::ids::InvocationId(1);
+        let (start, killed) = (Input::Start { invocation }, |total| Input::OomKills {
+            total,
+        });
+        assert_eq!(after(&[]), 0);
+        assert_eq!(after(&[start.clone(), killed(1), killed(4)]), 4);
+        assert_eq!(after(&[start.clone(), killed(4), start]), 0);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use muster_activation::sockets::{self, Owner};
-use muster_cgroup::{Occasion, Offer, PinnedProgram, Plan, Refusals, Unapplied};
+use muster_cgroup::{Allotted, Occasion, Offer, PinnedProgram, Plan, Refusals, Unapplied};
 use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
 use muster_engine::protocol::{Process, SpawnError};
 use muster_exec::bpf::PinnedError;
@@ -340,13 +340,21 @@ pub trait Platform {
     /// Freezes or thaws.
     ///
     /// # Errors
-    /// If the system cannot, or does not in time.
+    /// If the system cannot, or does not in time; then nothing was frozen.
     fn freeze(&mut self, path: &str, frozen: bool) -> io::Result<()>;
+    /// Thaws a cgroup that is frozen by itself; gives the unit whose cgroup above it keeps it frozen nevertheless. Waits for
+    /// nothing.
+    ///
+    /// # Errors
+    /// If the system cannot.
+    fn thaw(&mut self, path: &str) -> io::Result<Option<Box<str>>>;
     /// Whether a cgroup is frozen.
     fn is_frozen(&self, path: &str) -> bool;
     /// What a cgroup has used up so far: processor time, the most memory, and disks and network where somebody counts them. It
     /// is asked at the end of every run, so it looks at nothing else.
     fn consumed(&self, path: &str, disks: bool, network: bool) -> Usage;
+    /// What a cgroup may use at the moment.
+    fn allotted(&self, path: &str) -> Allotted;
     /// What a cgroup uses.
     fn usage(&self, path: &str) -> Usage;
     /// How often the kernel killed for memory in a cgroup.

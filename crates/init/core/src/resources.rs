@@ -48,12 +48,12 @@ pub struct Asked {
     pub closed: Option<Unapplied>,
 }
 
-/// Some settings have a value of their own for the time while the machine starts.
+/// Some settings have a value of their own for the time while the machine starts or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It starts.
+    /// It starts, or ends.
     Startup,
-    /// It has started.
+    /// It has started, and nobody has asked for its end.
     Running,
 }
 
@@ -203,7 +203,7 @@ fn set(phase: Phase, startup: &CpuSet, always: &CpuSet) -> Box<str> {
     set.to_string().replace(' ', ",").into()
 }
 
-/// Whether anything is different while the machine starts.
+/// Whether anything is different while the machine starts or ends.
 fn has_startup_settings(own: &ResourceControl) -> bool {
     own.startup_cpu_weight.is_some()
         || own.legacy.startup_cpu_shares.is_some()

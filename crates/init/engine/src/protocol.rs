@@ -396,8 +396,13 @@ pub enum Input {
     },
     /// Nothing is left in the unit's cgroup. Also the answer to [`Output::Kill`] of [`KillScope::All`] that found nobody.
     CgroupEmpty,
-    /// The kernel killed something in the unit's cgroup for memory.
+    /// The kernel killed something in the unit's cgroup for memory. Managers that did not count say it so.
     OomKill,
+    /// The same, and how much it has killed there by now: whoever takes over counts on from there.
+    OomKills {
+        /// Processes.
+        total: u64,
+    },
     /// An sd_notify message that NotifyAccess= lets through.
     Notified(Box<Notification>),
     /// A deadline that this type set is over.

@@ -220,6 +220,12 @@ impl EngineState {
         Self::default()
     }
 
+    /// Whether somebody has asked for the end of the machine.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutting_down
+    }
+
     /// The unit that has this name or alias.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<UnitId> {

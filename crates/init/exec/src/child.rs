@@ -1,6 +1,6 @@
 //! What the new process does until it executes its program.
 //!
-//! It shares the memory of its suspended parent, so it makes system calls and nothing else: no allocation, no lock, no
+//! It shares the memory of its waiting parent, so it makes system calls and nothing else: no allocation, no lock, no
 //! panic, no destructor. What it writes to is made of cells: the report, the digits of its pid, moved descriptors.
 
 #![expect(
@@ -10,6 +10,7 @@
 
 mod exemption;
 mod keyring;
+mod nice;
 pub(crate) mod streams;
 
 use std::cell::Cell;
@@ -125,6 +126,8 @@ pub(crate) struct Birth<'a> {
     pub(crate) null: c_int,
     /// The table of descriptors is the parent's; a copy of those below this number is wanted.
     pub(crate) shares_below: Option<u32>,
+    /// A descriptor that stays open until the program is executed; below 0 if there is none.
+    pub(crate) held: Cell<c_int>,
     /// Signals that the parent ignores.
     pub(crate) ignored: u64,
 }
@@ -151,7 +154,7 @@ pub(crate) unsafe extern "C" fn start(birth: *mut c_void) -> ! {
 pub(crate) fn check(step: Step, result: impl Into<i64>) -> Result<i64, Failure> {
     let result = result.into();
     if result == -1 {
-        // SAFETY: the address of this thread's errno is always valid; the parent, who shares it, is suspended.
+        // SAFETY: the address of this thread's errno is always valid; the parent, who shares it, waits and leaves it alone.
         let errno = unsafe { *libc::__errno_location() };
         return Err(Failure {
             step,
@@ -188,7 +191,7 @@ fn set_up(birth: &Birth<'_>) -> Result<(), Failure> {
             libc::write(*file, c"0".as_ptr().cast(), 1) as i64
         })?;
     }
-    move_away(plan)?;
+    move_away(birth)?;
     exemption::begin(plan)?;
     streams::connect(birth)?;
     pass(plan)?;
@@ -205,10 +208,28 @@ fn set_up(birth: &Birth<'_>) -> Result<(), Failure> {
         let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
         check(Step::NoNewPrivileges, result)?;
     }
-    // SAFETY: no addresses are involved; what the process keeps lies below the first number.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, plan.first_free, u32::MAX, 0) };
-    check(Step::Fds, result)?;
-    Ok(())
+    close_others(birth)
+}
+
+/// Closes all but what the program gets, which lies below the first number, and what the execution closes.
+fn close_others(birth: &Birth<'_>) -> Result<(), Failure> {
+    let (first, all) = (birth.plan.first_free, u32::MAX as usize);
+    let close = |from: usize, to: usize| {
+        if from > to {
+            return Ok(());
+        }
+        // SAFETY: no addresses are involved.
+        let result = unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
+        check(Step::Fds, result).map(|_| ())
+    };
+    match usize::try_from(birth.held.get()) {
+        // It was moved out of the way of what the program gets, so there are numbers below it.
+        Ok(held) => {
+            close(first, held.saturating_sub(1))?;
+            close(held.saturating_add(1), all)
+        }
+        Err(_) => close(first, all),
+    }
 }
 
 fn execute(birth: &Birth<'_>) -> Failure {
@@ -273,8 +294,9 @@ fn reset_signals(context: &ExecContext, ignored: u64) -> Result<(), Failure> {
 }
 
 /// Moves the given descriptors out of the range in which the process will find its own.
-fn move_away(plan: &Plan<'_>) -> Result<(), Failure> {
-    for descriptor in plan.moved {
+fn move_away(birth: &Birth<'_>) -> Result<(), Failure> {
+    let plan = birth.plan;
+    for descriptor in plan.moved.iter().chain([&birth.held]) {
         let number = descriptor.get();
         if usize::try_from(number).is_ok_and(|number| number < plan.first_free) {
             // SAFETY: no addresses are involved.
@@ -338,9 +360,7 @@ fn adjust(plan: &Plan<'_>) -> Result<(), Failure> {
         })?;
     }
     if let Some(nice) = context.nice {
-        // SAFETY: no addresses are involved.
-        let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, c_int::from(nice)) };
-        check(Step::Nice, result)?;
+        nice::set(nice)?;
     }
     if let Some(scheduler) = context.scheduler {
         let parameter = c_int::from(scheduler.priority);

@@ -27,9 +27,9 @@ pub(crate) type Entry = unsafe extern "C" fn(*mut c_void) -> !;
 /// Makes a process that runs `entry(argument)` on the stack that `args` names, and gives its pid.
 ///
 /// # Safety
-/// With `CLONE_VM` in the flags, `CLONE_VFORK` must be there too, everything that `entry` touches must stay valid until
-/// the new process has executed a program or ended, and the stack must be used by nobody else until then. All addresses
-/// in `args` are valid, the stack's top aligned to 16 bytes.
+/// With `CLONE_VM` in the flags, the caller does nothing but wait until the new process has executed a program or ended.
+/// Everything that `entry` touches must stay valid until then, and the stack must be used by nobody else. All addresses in
+/// `args` are valid, the stack's top aligned to 16 bytes.
 #[expect(
     unsafe_code,
     reason = "the C library cannot start a process on a stack of our own by clone3"

@@ -65,6 +65,8 @@ pub struct ExecContext {
     pub terminal: Option<Terminal>,
     /// Which kernel keyring it gets, as far as the kernel has any. A sandbox says that itself, for whom it may have to ask.
     pub keyring: Keyring,
+    /// Which run of its unit it belongs to: found under `invocation_id` in a keyring of its own.
+    pub invocation: Option<[u8; 16]>,
     /// What only `muster-exec` can set up; `None` is a process that is executed at once.
     pub sandbox: Option<Box<Sandbox>>,
     /// Where a sandbox's own network namespace is kept: both ends of a pair of datagram sockets, by their places in the
@@ -106,6 +108,7 @@ impl Default for ExecContext {
             passed: Vec::new(),
             terminal: None,
             keyring: Keyring::Inherit,
+            invocation: None,
             sandbox: None,
             network_store: None,
             ipc_store: None,

@@ -6,9 +6,10 @@
 //!
 //! ```text
 //! job -> terminal, files of streams -> memory policy, personality -> accounts -> keyring -> folders -> credentials
-//!     -> PAM session -> (namespace of users, where rights are lacking) -> network, queues, groups -> processes -> mounts, root
-//!     -> host's name -> groups -> namespace of users -> capabilities, user, secure bits -> folder -> labels
-//!     -> no new privileges -> descriptors -> restriction of file systems -> limits -> filter of system calls -> execve
+//!     -> files of variables -> PAM session -> (namespace of users, where rights are lacking) -> network, queues, groups
+//!     -> processes -> mounts, root -> host's name -> groups -> SMACK's label -> namespace of users
+//!     -> capabilities, user, secure bits -> folder -> other labels -> no new privileges -> variables, arguments
+//!     -> descriptors -> restriction of file systems -> limits -> filter of system calls -> execve
 //! ```
 //!
 //! # Invariants
@@ -37,9 +38,9 @@ mod rights;
 pub(crate) mod stores;
 mod terminal;
 mod users;
+mod variables;
 
 use std::convert::Infallible;
-use std::ffi::CString;
 use std::io::Read;
 
 use muster_mounts::View;
@@ -47,7 +48,6 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::thread::UnshareFlags;
 
-use crate::accounts::{is_home, is_shell};
 use crate::context::Identity;
 use crate::folders;
 use crate::job::{FIRST_PASSED, Job, MAX_JOB};
@@ -56,7 +56,7 @@ use crate::sandbox::{KnownUsers, Sandbox};
 use crate::step::Step;
 use execute::Last;
 use exemption::Exemption;
-use names::Account;
+use labels::Moment;
 use outcome::{During, Leniency};
 use stores::Stores;
 use users::OwnFolder;
@@ -148,7 +148,11 @@ fn set_up(
         let detail = format!("{number} is not the number of a user or group");
         return Err(SetupError::new(Step::User, Errno::INVAL, detail));
     }
-    attributes::set_keyring(sandbox.keyring, identity, reporter)?;
+    if let (Some(name), Some(identity)) = (&sandbox.lent_user, identity) {
+        names::check_lent(name, identity.uid)?;
+    }
+    let run = job.invocation.as_ref();
+    attributes::set_keyring(sandbox.keyring, run, identity, reporter)?;
     terminal::give(job, identity)?;
     let owner = numbers.map(|identity| (identity.uid, identity.gid));
     folders::make_all(&sandbox.folders, owner)
@@ -158,13 +162,13 @@ fn set_up(
     // Whom names led to is known better here than to the manager.
     let stated = sandbox.credentials_owner.filter(|_| found.is_none());
     credentials::set_up(sandbox, stated.or(owner), reporter)?;
-    let mut environment = job.environment.clone();
+    let mut environment = variables::known(job)?;
     let logs_in = sandbox
         .names
         .as_ref()
         .is_some_and(|names| names.login_environment);
     if let Some(account) = account.as_ref().filter(|_| logs_in) {
-        add_login_variables(&mut environment, account);
+        variables::add_login(&mut environment, account);
     }
     let mut session = login::Session::default();
     let mut limits = job.limits.clone();
@@ -220,6 +224,7 @@ fn set_up(
     if let Some(identity) = identity {
         rights::take_groups(identity, &session.groups)?;
     }
+    labels::set(&labels, Moment::WithRights, reporter)?;
     if let Some(folder) = own_folder {
         let entered = users::enter(
             &folder,
@@ -232,17 +237,19 @@ fn set_up(
     rights::take(sandbox, identity, reporter)?;
     let home = account.as_ref().map(|account| &*account.home);
     execute::enter_folder(job.working_directory.as_ref(), home)?;
-    labels::set(&labels, reporter)?;
+    labels::set(&labels, Moment::AtTheEnd, reporter)?;
     execute::renounce(job, filter.as_ref())?;
     let found = match caller {
         Some(caller) => Some(caller.find_program()?),
         None => execute::find_program(job)?,
     };
+    let (argv, environment) = variables::settle(job, environment)?;
     let last = Last {
         job,
         limits: &limits,
         program: found.as_deref().unwrap_or(&job.program),
-        environment: variables(&environment, &job.pid_variables, &job.program)?,
+        argv,
+        environment,
         filter,
         exemption,
         first_closed: place,
@@ -291,38 +298,4 @@ fn apply(view: &View, best_effort: bool, reporter: &Reporter) -> Result<(), Setu
         reporter.dropped(directive, why);
     }
     Ok(())
-}
-
-/// The variables that tell a program who it runs as, where the environment does not.
-fn add_login_variables(environment: &mut Vec<Box<str>>, account: &Account) {
-    let name = account.name.to_string_lossy();
-    let (home, shell) = (&*account.home, &*account.shell);
-    let variables = [
-        ("HOME", home, is_home(home)),
-        ("LOGNAME", &*name, !name.is_empty()),
-        ("USER", &*name, !name.is_empty()),
-        ("SHELL", shell, is_shell(shell)),
-    ];
-    for (key, value, is_one) in variables {
-        let prefix = format!("{key}=");
-        let is_set = environment
-            .iter()
-            .any(|variable| variable.starts_with(&prefix));
-        if !is_set && is_one {
-            environment.push(format!("{prefix}{value}").into());
-        }
-    }
-}
-
-/// The environment as the kernel takes it, with the pid, which is known now.
-fn variables(
-    environment: &[Box<str>],
-    pids: &[Box<str>],
-    program: &str,
-) -> Result<Vec<CString>, SetupError> {
-    let pid = rustix::process::getpid().as_raw_nonzero();
-    let known = environment.iter().map(|variable| variable.to_string());
-    let all = known.chain(pids.iter().map(|name| format!("{name}={pid}")));
-    let texts = all.map(|variable| CString::new(variable).map_err(|_| execute::zero_byte(program)));
-    texts.collect()
 }

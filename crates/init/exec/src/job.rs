@@ -34,6 +34,7 @@ pub(crate) struct Job {
     /// Said once more: the standard library ignores the signal in every program of its own.
     pub(crate) ignore_sigpipe: bool,
     pub(crate) sandbox: Sandbox,
+    pub(crate) invocation: Option<[u8; 16]>,
     /// Numbers of the descriptors that namespaces are kept in.
     pub(crate) network_store: Option<[u16; 2]>,
     pub(crate) ipc_store: Option<[u16; 2]>,
@@ -143,6 +144,7 @@ impl Job {
             no_new_privileges: context.no_new_privileges,
             ignore_sigpipe: context.ignore_sigpipe,
             sandbox: context.sandbox.as_deref().cloned().unwrap_or_default(),
+            invocation: context.invocation,
             network_store: None,
             ipc_store: None,
             terminal: None,

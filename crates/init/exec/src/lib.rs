@@ -1,6 +1,6 @@
 //! Starts one process exactly as described, fast, and says which step failed.
 //!
-//! The crate knows nothing of unit files: whoever wants a process run describes it in an [`ExecContext`], a plain value
+//! The crate knows nothing of units: whoever wants a process run describes it in an [`ExecContext`], a plain value
 //! that can be stored, compared and sent, turns it into a [`Prepared`] and hands that to a [`Spawner`].
 //!
 //! ```text
@@ -10,10 +10,10 @@
 //! ```
 //!
 //! # How a process is started
-//! [`Spawner::spawn`] calls `clone3` with the memory shared and the caller suspended until the new process has executed
-//! its program (as `vfork` does). Neither memory nor the table of descriptors is copied, so the cost does not grow with
-//! the manager; the new process is born in its cgroup; and the caller learns of a step that failed as the return value,
-//! not from an exit code later. Between `clone3` and `execve` only system calls are made: every string and table was
+//! [`Spawner::spawn`] calls `clone3` with the memory shared, and does nothing but wait until the new process has executed
+//! its program (as `vfork` does), for four seconds at the most. Neither memory nor the table of descriptors is copied, so
+//! the cost does not grow with the manager; the new process is born in its cgroup; and the caller learns of a step that
+//! failed as the return value, not from an exit code later. Between `clone3` and `execve` only system calls are made: every string and table was
 //! built before. The kernel must be 5.9 or later.
 //!
 //! With [`Parent::Same`] the process becomes a sibling of the caller (`CLONE_PARENT`), so that services are children of
@@ -25,11 +25,11 @@
 //! if only an empty one, and [`waits_for_files`](ExecContext::waits_for_files).
 //!
 //! # What needs an ordinary process
-//! Folders full of files for a new owner, namespaces, mounts, secrets, PAM, names that only name services know, capabilities
-//! and filters of system calls cannot be set up in memory that is shared with a suspended manager. A context with a
-//! [`Sandbox`] is divided by [`delegate`]: what the direct path can do stays there, and what it spawns is the program
-//! `muster-exec` ([`helper`]), which does the rest and becomes the program. What it has to say comes back through a pipe, as a
-//! [`Report`].
+//! Folders full of files for a new owner, namespaces, mounts, secrets, PAM, names that only name services know, files of variables
+//! on file systems that may not answer, capabilities and filters of system calls cannot be set up in memory that is shared with
+//! a waiting manager. A context with a [`Sandbox`] is divided by [`delegate`]: what the direct path can do stays there, and what
+//! it spawns is the program `muster-exec` ([`helper`]), which does the rest and becomes the program. What it has to say comes
+//! back through a pipe, as a [`Report`].
 //!
 //! ```text
 //! ExecContext { sandbox: Some } --delegate--> outer ExecContext --Spawner--> muster-exec --execve--> program
@@ -45,6 +45,7 @@
 //! - [`Step`]: the steps and the exit codes that systemd gave them.
 //! - [`accounts::Accounts`]: users and groups from the machine's files.
 //! - [`folders`]: a unit's own folders, made and put away without following a link.
+//! - [`variables`]: how the variables of a process come together, in the manager and in `muster-exec`.
 //! - [`bpf`]: programs that the kernel runs for a cgroup, which confine what is in it.
 //!
 //! # Invariants
@@ -52,12 +53,13 @@
 //!   dispositions, an empty signal mask, and no privilege that a step later than it would need.
 //! - A process that could not be set up never executes anything. It ends with the exit code of its step.
 //! - A process is executed at most once per call, also where the kernel kills the first attempt (see [`Spawner`]).
+//! - Nobody who stops or freezes a new process holds its parent up for long: it is killed, and its start has failed.
 //! - The caller's own memory, descriptors, mask, folder and limits are as they were.
 //!
 //! # Deliberately absent
-//! Looking commands up in `PATH`, variables in command lines, and name services in the manager: there names come from
-//! `/etc/passwd` and `/etc/group` alone, since code loaded by name services may do anything; only `muster-exec` asks
-//! them. What a unit file means is decided elsewhere. There are no long-running tasks and no channels.
+//! Name services in the manager: there names come from `/etc/passwd` and `/etc/group` alone, since code loaded by name services
+//! may do anything; only `muster-exec` asks them. What a unit file means is decided elsewhere; of its formats only patterns and
+//! files of variables are known here. There are no long-running tasks and no channels.
 
 pub mod accounts;
 pub mod bpf;
@@ -80,6 +82,7 @@ mod slot;
 mod spawn;
 mod step;
 mod terminal;
+pub mod variables;
 mod window;
 
 pub use context::{

@@ -22,6 +22,7 @@ mod image;
 mod images;
 mod inaccessible;
 mod loops;
+mod objects;
 mod root;
 mod staging;
 mod trees;

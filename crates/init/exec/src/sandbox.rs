@@ -7,6 +7,7 @@ use muster_seccomp::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::folders::Folder;
+use crate::variables::EnvironmentFile;
 
 /// What a process is kept from, and what it is given, beyond what can be set up between `clone3` and `execve`.
 ///
@@ -53,10 +54,18 @@ pub struct Sandbox {
     pub smack_label: Option<Box<str>>,
     /// Whose rights it has, by names that the machine's files do not know all of; they replace the context's identity.
     pub names: Option<Names>,
+    /// The name that the unit gives to a user that is only lent. Nobody else may be known by it.
+    pub lent_user: Option<Box<str>>,
     /// Folders with what the system was given (`$CREDENTIALS_DIRECTORY` of the manager), searched before the usual ones.
     pub credential_stores: Vec<Box<str>>,
     /// Where the program is looked for if the context only names it: in the process's own view, in this order.
     pub program_folders: Vec<Box<str>>,
+    /// Files with variables that may have to be waited for. They win over what the context lists.
+    pub environment_files: Vec<EnvironmentFile>,
+    /// Which variables are taken away when all are known: by name, or where they have a value.
+    pub unset_environment: Vec<Box<str>>,
+    /// Variables are replaced in the arguments when all are known.
+    pub expands_arguments: bool,
     /// What cannot be had is dropped and said, rather than fail the start.
     pub best_effort: bool,
     /// A mount namespace that cannot be had is a failure: a user that is only lent must not leave files anywhere.

@@ -1,5 +1,9 @@
 //! Starting a prepared process.
 
+mod own;
+mod shared;
+
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
@@ -9,7 +13,7 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
 use crate::child::{Birth, Failure, LAST_SIGNAL, Outcome, Report, start};
 use crate::clone::{CloneArgs, clone3};
@@ -17,6 +21,9 @@ use crate::prepared::{PrepareError, Prepared};
 use crate::slot::Slot;
 use crate::step::Step;
 use crate::window::Window;
+
+use self::own::{OwnSettings, Parted};
+use self::shared::{PATIENCE, Shared, Undisturbed};
 
 /// Enough for the child's few calls, also without optimisation.
 const STACK: usize = 128 << 10;
@@ -135,6 +142,10 @@ pub enum SpawnerError {
 /// Once a group was killed through `cgroup.kill`, a process that is born in it (or in a group below it that existed then)
 /// is killed before it runs (seen from 6.1 to 6.18). The new process reports how far it came, so this is noticed, and
 /// it is started once more, joining the group instead of being born there.
+///
+/// # Whoever keeps a new process from going on
+/// A group can be frozen by whom it was handed to, and a process that has become somebody's can be stopped by that somebody.
+/// So a process that has not executed its program after four seconds is killed, and its start has failed.
 #[derive(Debug)]
 pub struct Spawner {
     stack: NonNull<c_void>,
@@ -262,14 +273,22 @@ impl Spawner {
         let report = Report::default();
         let cloned = self.clone(prepared, launch, group, slot, &report);
         own.restore();
-        let (pid, pidfd) = cloned.map_err(|error| {
+        let newborn = cloned.map_err(|error| {
             let program = &prepared.context.program;
             let detail = format!("cannot make a process for {program}");
             SpawnError::new(Step::Memory, error, detail, None)
         })?;
+        let Newborn {
+            pid,
+            pidfd,
+            is_in_time,
+        } = newborn;
         let outcome = report.outcome();
-        if outcome != Outcome::Executed && launch.parent == Parent::Own {
+        if !(is_in_time && outcome == Outcome::Executed) && launch.parent == Parent::Own {
             reap(&pidfd);
+        }
+        if !is_in_time {
+            return Err(given_up(prepared, pid));
         }
         match outcome {
             Outcome::Executed => Ok(Attempt::Runs(Spawned {
@@ -294,33 +313,39 @@ impl Spawner {
         group: Group<'_>,
         slot: &mut Slot,
         report: &Report,
-    ) -> Result<(Pid, OwnedFd), Errno> {
+    ) -> Result<Newborn, Errno> {
         let mut sources = prepared.descriptors().to_vec();
         let own = sources.len();
         sources.extend(group.joins());
         sources.extend(launch.joins.iter().map(AsFd::as_fd));
+        let to_join = own..sources.len();
+        let parted = Parted::of(prepared)?;
+        sources.extend(parted.as_ref().map(Parted::far_end));
         let numbers = &mut self.numbers;
         let loaded = self.window.load(&self.null, &sources, numbers)?;
         let numbers = loaded.is_some().then_some(&*self.numbers);
         let plan = prepared.plan(numbers);
-        let joins: Vec<RawFd> = match numbers {
+        let further: Vec<RawFd> = match numbers {
             Some(numbers) => numbers.iter().skip(own).copied().collect(),
             None => sources.iter().skip(own).map(AsRawFd::as_raw_fd).collect(),
         };
+        let (joins, held) = further.split_at(to_join.len());
+        let held = held.first().copied().unwrap_or(-1);
         let mut birth = Birth {
             plan: &plan,
             report,
-            joins: &joins,
+            joins,
             null: self.null.as_raw_fd(),
             shares_below: loaded.as_ref().map(|loaded| loaded.end),
+            held: Cell::new(held),
             ignored: self.ignored,
         };
         let mut pidfd: RawFd = -1;
         let mut flags = CLONE_CLEAR_SIGHAND
             | flag(libc::CLONE_PIDFD)
             | flag(libc::CLONE_PARENT_SETTID)
-            | flag(libc::CLONE_VM)
-            | flag(libc::CLONE_VFORK);
+            | flag(libc::CLONE_CHILD_CLEARTID)
+            | flag(libc::CLONE_VM);
         if loaded.is_some() {
             flags |= flag(libc::CLONE_FILES);
         }
@@ -337,9 +362,11 @@ impl Spawner {
             flags |= CLONE_INTO_CGROUP;
             cgroup = u64::try_from(folder.as_raw_fd()).map_err(|_| Errno::BADF)?;
         }
+        let shared = Shared::new();
         let mut args = CloneArgs {
             flags,
             pidfd: (&raw mut pidfd) as u64,
+            child_tid: shared.address(),
             parent_tid: slot.pid_address() as u64,
             exit_signal: u64::try_from(exit_signal).map_err(|_| Errno::INVAL)?,
             stack: self.stack.as_ptr() as u64 + GUARD as u64,
@@ -348,18 +375,35 @@ impl Spawner {
             ..CloneArgs::default()
         };
         let argument = (&raw mut birth).cast();
-        // SAFETY: with CLONE_VM goes CLONE_VFORK, so this thread is suspended while the child uses `birth`, `plan`,
-        // `report` and the stack, which only one thread can use through `&mut self`. With CLONE_FILES it takes a copy of the table before it touches it. The stack's top is page-aligned.
-        // `pidfd` and the slot live longer than the call.
+        let undisturbed = Undisturbed::begin();
+        // SAFETY: this thread, which no signal disturbs, does nothing but wait below while the child uses `birth`, `plan`,
+        // `report` and the stack, which only one thread can use through `&mut self`. With CLONE_FILES it takes a copy of the
+        // table before it touches it. The stack's top is page-aligned. `pidfd`, `shared` and the slot live longer than that.
         let cloned = unsafe { clone3(&mut args, start, argument) };
+        let cloned = cloned.map(|pid| {
+            // SAFETY: the kernel has just opened it for us.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            let is_in_time = shared.is_left_in_time();
+            if !is_in_time {
+                // Also who was stopped or frozen can be killed. If it has ended just now, that is as good.
+                let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+                shared.is_left();
+            }
+            (pid, pidfd, is_in_time)
+        });
+        drop(undisturbed);
         if loaded.is_some() {
             self.window.unload(&self.null, sources.len());
         }
-        let pid = cloned?;
-        // SAFETY: the kernel has just opened it for us.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-        let pid = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
-        Ok((pid, pidfd))
+        let (pid, pidfd, is_in_time) = cloned?;
+        if let Some(parted) = parted {
+            parted.wait();
+        }
+        Ok(Newborn {
+            pid: Pid::from_raw(pid).ok_or(Errno::SRCH)?,
+            pidfd,
+            is_in_time,
+        })
     }
 }
 
@@ -426,6 +470,14 @@ impl<'a> Group<'a> {
     }
 }
 
+/// A process that has left its parent's memory.
+struct Newborn {
+    pid: Pid,
+    pidfd: OwnedFd,
+    /// If not, it was killed.
+    is_in_time: bool,
+}
+
 enum Attempt {
     Runs(Spawned),
     NeverRan(Pid),
@@ -435,57 +487,18 @@ fn flag(flag: libc::c_int) -> u64 {
     u64::from(flag.cast_unsigned())
 }
 
-/// Settings of the shared memory that a child's steps change for the caller too.
-struct OwnSettings {
-    dumpable: Option<i32>,
-    coredump_filter: Option<String>,
-}
-
-const COREDUMP_FILTER: &str = "/proc/self/coredump_filter";
-
-impl OwnSettings {
-    fn before(prepared: &Prepared<'_>) -> Self {
-        let context = prepared.context;
-        let shares = context.identity.is_some();
-        let coredump_filter = context.coredump_filter.and_then(|wanted| {
-            // It belongs to the memory and is handed on at execution, so the caller sets its own for a moment.
-            let own = std::fs::read_to_string(COREDUMP_FILTER).ok()?;
-            std::fs::write(COREDUMP_FILTER, format!("{wanted:#x}")).ok()?;
-            Some(format!("0x{}", own.trim()))
-        });
-        Self {
-            dumpable: shares.then(get_dumpable),
-            coredump_filter,
-        }
-    }
-
-    fn restore(self) {
-        if let Some(dumpable) = self.dumpable.filter(|dumpable| *dumpable == 1) {
-            set_dumpable(dumpable);
-        }
-        if let Some(filter) = self.coredump_filter {
-            // It was written a moment ago; nothing that could be done about a failure is left.
-            let _ = std::fs::write(COREDUMP_FILTER, filter);
-        }
-    }
-}
-
-#[expect(unsafe_code, reason = "no safe function asks for this")]
-fn get_dumpable() -> i32 {
-    // SAFETY: no addresses are involved.
-    unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) }
-}
-
-#[expect(unsafe_code, reason = "no safe function sets this")]
-fn set_dumpable(dumpable: i32) {
-    // SAFETY: no addresses are involved.
-    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, dumpable, 0, 0, 0) };
-}
-
 /// Takes the status of a process that ended without executing anything.
 fn reap(pidfd: &OwnedFd) {
     let wait = || waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
     while matches!(wait(), Err(Errno::INTR)) {}
+}
+
+fn given_up(prepared: &Prepared<'_>, pid: Pid) -> SpawnError {
+    let detail = format!(
+        "{} was not executed within {PATIENCE:?}: its cgroup is frozen, or it was stopped",
+        prepared.context.program
+    );
+    SpawnError::new(Step::Exec, Errno::TIMEDOUT, detail, Some(pid))
 }
 
 /// What a step was about to do, with its object.

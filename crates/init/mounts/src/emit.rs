@@ -68,17 +68,22 @@ impl<M: Machine> Emitter<'_, M> {
                 recursive,
                 kind,
                 plain,
+                renewed,
             } => {
                 self.place(node, *kind);
                 let change = Change {
                     plain: *plain,
                     ..change
                 };
+                let origin = match renewed {
+                    true => Origin::Objects,
+                    false => Origin::Tree(*tree, source.as_str().into()),
+                };
                 let copy = step(
                     node,
                     Action::Copy {
                         slot,
-                        origin: Origin::Tree(*tree, source.as_str().into()),
+                        origin,
                         recursive: *recursive,
                         change,
                     },

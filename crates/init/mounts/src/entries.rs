@@ -17,6 +17,8 @@ const ALMOST_EMPTY: [(&str, &str); 2] = [("size", "4m"), ("nr_inodes", "1k")];
 const DEVICE_FOLDER: &str = "/dev";
 /// Where message queues are shown.
 const QUEUES: &str = "/dev/mqueue";
+/// Where the kernel's objects are shown.
+const OBJECTS: &str = "/sys";
 /// Where control groups are shown.
 const GROUPS: &str = "/sys/fs/cgroup";
 /// Folders in which those of dynamic users are, each of which only root may enter.
@@ -97,6 +99,8 @@ pub(crate) enum Content {
         kind: PointKind,
         /// Without devices, and without programs that give rights.
         plain: bool,
+        /// It is made anew for the process, with the same in it but for what is its own.
+        renewed: bool,
     },
     Fresh(Fresh),
 }
@@ -123,7 +127,8 @@ pub(crate) fn gather<M: Machine>(
         + view.binds.len()
         + view.temporary.len()
         + view.images.len()
-        + view.own_folders.len();
+        + view.own_folders.len()
+        + view.own_links.len();
     if count > MAX_ENTRIES {
         problems.push(PlanError::TooMany {
             count,
@@ -145,6 +150,7 @@ pub(crate) fn gather<M: Machine>(
     gathered.kernel_file_systems();
     gathered.credentials();
     gathered.own_folders();
+    gathered.own_links();
     gathered.entries
 }
 
@@ -232,6 +238,7 @@ impl<M: Machine> Gatherer<'_, M> {
                     optional: bind.optional,
                     read_only: bind.read_only,
                     recursive: bind.recursive,
+                    renewed: false,
                 };
                 self.bind(path, &bind.source, wanted);
             }
@@ -276,6 +283,7 @@ impl<M: Machine> Gatherer<'_, M> {
             recursive: wanted.recursive,
             kind,
             plain,
+            renewed: wanted.renewed,
         };
         self.provide(path, wanted, content);
     }
@@ -315,6 +323,7 @@ impl<M: Machine> Gatherer<'_, M> {
                     recursive: true,
                     kind: PointKind::Folder,
                     plain: self.view.plain,
+                    renewed: false,
                 };
                 self.provide(path, wanted, content);
             }
@@ -413,6 +422,16 @@ impl<M: Machine> Gatherer<'_, M> {
             options.attributes.no_suid = true;
             let content = Content::Fresh(Fresh::Memory(options));
             self.provide("/run".to_owned(), Wanted::usual(), content);
+        }
+        if view.own_network && (usual || !has_root(view)) {
+            let wanted = Wanted {
+                // A machine that does not show them has nothing to show anew.
+                optional: true,
+                recursive: true,
+                renewed: true,
+                ..Wanted::implied("PrivateNetwork")
+            };
+            self.bind(OBJECTS.to_owned(), OBJECTS, wanted);
         }
         if view.own_queues {
             let wanted = Wanted {
@@ -520,11 +539,7 @@ impl<M: Machine> Gatherer<'_, M> {
             {
                 self.almost_empty(private, "0755", false, directive);
             }
-            let covered = self.entries.iter().any(|entry| {
-                matches!(&entry.what, What::Provide(Provider { content: Content::Fresh(_), .. })
-                    if below(&path, &entry.path).or(below(&resolved, &entry.path)).is_some())
-            });
-            if has_root(self.view) || covered {
+            if has_root(self.view) || self.is_covered(&path) || self.is_covered(&resolved) {
                 let wanted = Wanted {
                     recursive: true,
                     ..Wanted::implied(directive)
@@ -540,6 +555,33 @@ impl<M: Machine> Gatherer<'_, M> {
             }
         }
     }
+
+    /// Links to those folders are where they are; where one would not be seen, its folder is bound.
+    fn own_links(&mut self) {
+        let directive = "StateDirectory";
+        for link in &self.view.own_links {
+            let Some(path) = self.tidied(directive, &link.path) else {
+                continue;
+            };
+            // A bind that goes right there has the last word.
+            let is_taken = self.entries.iter().any(|entry| entry.is_bind_at(&path));
+            if !is_taken && (has_root(self.view) || self.is_covered(&path)) {
+                let wanted = Wanted {
+                    recursive: true,
+                    ..Wanted::implied(directive)
+                };
+                self.bind(path, &link.folder, wanted);
+            }
+        }
+    }
+
+    /// Whether a new file system hides what the machine has at a path.
+    fn is_covered(&self, path: &str) -> bool {
+        self.entries.iter().any(|entry| {
+            matches!(&entry.what, What::Provide(Provider { content: Content::Fresh(_), .. })
+                if below(path, &entry.path).is_some())
+        })
+    }
 }
 
 /// How a provider is wanted.
@@ -549,6 +591,7 @@ struct Wanted {
     optional: bool,
     read_only: bool,
     recursive: bool,
+    renewed: bool,
 }
 
 impl Wanted {
@@ -559,6 +602,7 @@ impl Wanted {
             optional: false,
             read_only: false,
             recursive: false,
+            renewed: false,
         }
     }
 

@@ -66,6 +66,6 @@ pub use plan::{
     Tolerance, plan, plan_leniently,
 };
 pub use view::{
-    Bind, Folders, Place, ProcOthers, Propagation, ProtectHome, ProtectSystem, Root, Temporary,
-    View,
+    Bind, Folders, Link, Place, ProcOthers, Propagation, ProtectHome, ProtectSystem, Root,
+    Temporary, View,
 };

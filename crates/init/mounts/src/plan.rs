@@ -107,6 +107,9 @@ pub enum Origin {
     Tree(Tree, Box<str>),
     /// The view, as far as it is made.
     View(Box<str>),
+    /// The kernel's objects (`/sys`) with the links of the caller's own network, and what the machine has mounted below them.
+    /// Whoever may not have them made anew gets the machine's.
+    Objects,
 }
 
 /// What is changed in a mount and all mounts below it. What is not named stays.

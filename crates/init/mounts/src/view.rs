@@ -57,6 +57,8 @@ pub struct View {
     pub own_groups: bool,
     /// `PrivateIPC=`: `/dev/mqueue` shows the queues of the process's own namespace.
     pub own_queues: bool,
+    /// `PrivateNetwork=`: `/sys` shows the links of the process's own network.
+    pub own_network: bool,
     /// `MountAPIVFS=`: `/proc`, `/sys`, `/dev` and `/run` are mounted in another root.
     pub kernel_file_systems: bool,
     /// `PrivateMounts=`, or any mount at all: changes of the process stay its own.
@@ -65,6 +67,8 @@ pub struct View {
     pub propagation: Option<Propagation>,
     /// Folders of the unit's own (`StateDirectory=` and its siblings), writable whatever else is protected.
     pub own_folders: Vec<Box<str>>,
+    /// Links to folders of the unit's own. Where a link would not be seen, its folder is there in its place.
+    pub own_links: Vec<Link>,
     /// The folder with the credentials, visible read-only while those of others are not.
     pub credentials: Option<Box<str>>,
     /// The folder with all units' credentials.
@@ -90,6 +94,15 @@ pub struct Place {
     pub optional: bool,
     /// Counted from the other root rather than from the machine's (`+`).
     pub in_root: bool,
+}
+
+/// A link to a folder of the unit's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Where the link is.
+    pub path: Box<str>,
+    /// The folder, on the machine.
+    pub folder: Box<str>,
 }
 
 /// A path that is seen at another place too.

@@ -111,8 +111,12 @@ pub struct Usage {
     pub memory: Option<u64>,
     /// The most bytes of memory that there ever were.
     pub memory_peak: Option<u64>,
-    /// Bytes of memory that it could still get.
+    /// Bytes of memory that are left to it; `None` while nothing limits it.
     pub memory_available: Option<u64>,
+    /// Processors that it may use, as the kernel lists them; empty while nothing limits it.
+    pub processors: Box<str>,
+    /// Nodes of memory that it may use, as the kernel lists them; empty while nothing limits it.
+    pub memory_nodes: Box<str>,
     /// Nanoseconds of processor time.
     pub cpu: Option<u64>,
     /// Tasks.

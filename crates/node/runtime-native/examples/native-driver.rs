@@ -21,7 +21,8 @@ async fn main() -> ExitCode {
         host_network: false,
         strict: std::env::var_os("DRIVER_STRICT").is_some(),
     };
-    let runner = detect(&InitSystem::Detect).expect("an init system");
+    let init = detect(&InitSystem::Detect).expect("an init system");
+    let runner = init.runner();
     let runtime = Natives::runtime(config, runner);
     drive(Driven {
         runtime: &runtime,

@@ -137,7 +137,12 @@ impl LegacyTrees {
         Ok(())
     }
 
-    fn text(&self, subsystem: Subsystem, path: &CgroupPath, file: &str) -> Option<String> {
+    pub(super) fn text(
+        &self,
+        subsystem: Subsystem,
+        path: &CgroupPath,
+        file: &str,
+    ) -> Option<String> {
         if !self.groups_of(path).contains(subsystem) {
             return None;
         }
@@ -190,6 +195,19 @@ impl LegacyTrees {
     /// New tasks that were refused.
     pub(super) fn refused_tasks(&self, path: &CgroupPath) -> Option<u64> {
         keyed(&self.text(Subsystem::Pids, path, "pids.events")?, "max")
+    }
+
+    /// Whether a group's own limit of memory has left nothing: 1 or 0. The first version counts no such times on every kernel, but it
+    /// keeps the most memory that there was, give or take what a processor takes in advance.
+    pub(super) fn refused_memory(&self, path: &CgroupPath) -> Option<u64> {
+        const IN_ADVANCE: u64 = 1 << 20;
+        let number = |file| -> Option<u64> {
+            let text = self.text(Subsystem::Memory, path, file)?;
+            text.trim().parse().ok()
+        };
+        let limit = number("memory.limit_in_bytes")?;
+        let most = number("memory.max_usage_in_bytes")?;
+        Some(u64::from(most.saturating_add(IN_ADVANCE) >= limit))
     }
 
     /// A descriptor that can be read when memory of a group runs out, shortly before the kernel ends somebody for it.

@@ -26,7 +26,8 @@ const PER_KEY: &str = "io.max";
 pub struct Refusals {
     /// New tasks that were refused.
     pub tasks: Option<u64>,
-    /// Times that memory ran out, whether or not somebody was ended for it.
+    /// Times that the group's own limit of memory left nothing, rather than one above or below it, whether or not somebody was
+    /// ended for it.
     pub memory: Option<u64>,
     /// Processes that the kernel ended for lack of memory.
     pub killed: Option<u64>,
@@ -126,11 +127,12 @@ impl Tree {
             _ => None,
         };
         let (tasks, memory) = (text("pids.events"), text("memory.events"));
+        let own = text("memory.events.local");
         let of = |text: &Option<String>, key| text.as_deref().and_then(|text| keyed(text, key));
         let killed = of(&memory, "oom_kill");
         Refusals {
             tasks: of(&tasks, "max").or_else(|| self.legacy.refused_tasks(path)),
-            memory: of(&memory, "oom"),
+            memory: of(&own, "oom").or_else(|| self.legacy.refused_memory(path)),
             killed: killed.or_else(|| self.legacy.oom_kills(path)),
         }
     }

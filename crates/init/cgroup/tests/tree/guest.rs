@@ -4,14 +4,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use muster_cgroup::{
-    Amount, CgroupPath, Controllers, CpuQuota, CpuShare, DeviceLimits, Hierarchy, IoLimits, Memory,
-    MemoryLimits, Mode, Occasion, Plan, Resources, Tree,
+    Allotted, Amount, CgroupPath, Controllers, CpuQuota, CpuShare, DeviceLimits, Hierarchy,
+    IoLimits, Memory, MemoryLimits, Mode, Occasion, Plan, Resources, Tree,
 };
 use muster_lab::guest::Guest;
 
 use crate::{pid_of, place, wait_for};
 
-const INSIDE: &str = "MUSTER_TEST_INSIDE_GUEST";
+pub(crate) const INSIDE: &str = "MUSTER_TEST_INSIDE_GUEST";
 
 #[test]
 fn a_guest_with_cgroup_v2_alone_passes_every_test() {
@@ -35,6 +35,10 @@ fn a_guest_with_cgroup_v2_alone_passes_every_test() {
     let log = outcome.text("log").unwrap_or_default();
     assert_eq!(outcome.status, Some(0), "{log}\n{:#?}", outcome.console);
     assert!(log.contains("controllers_limit_and_count ... ok"), "{log}");
+    assert!(
+        log.contains("room_for_commands_is_never_the_delegates ... ok"),
+        "{log}"
+    );
     assert!(
         log.contains("chains_that_never_stop_forking_are_ended_by_a_kill ... ok"),
         "{log}"
@@ -84,8 +88,17 @@ fn controllers_limit_and_count() {
         usage.cpu_usec > Some(0) && usage.io_read.is_some() && usage.io_reads.is_some(),
         "{usage:?}"
     );
+    // The limit is its own, nobody limits what it lies in, and the machine has no controller of processors.
+    let allotted = tree.allotted(&unit);
+    assert!(
+        allotted.memory.is_some_and(|left| left <= 16 << 20),
+        "{allotted:?}"
+    );
+    assert_eq!(tree.allotted(&place("c.slice")), Allotted::default());
+    assert_eq!(&*allotted.processors, "");
     let refusals = tree.refusals(&unit);
     assert!(refusals.killed > Some(0) && refusals.tasks == Some(0));
+    assert!(refusals.memory > Some(0));
     // What has ended counts until it is reaped, which whoever adopts orphans does in its own time.
     wait_for("the dead are buried", || {
         tree.usage(&unit).unwrap().tasks == Some(0)

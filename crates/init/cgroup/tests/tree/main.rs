@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+mod delegate;
 mod guest;
 mod legacy;
 
@@ -242,18 +243,19 @@ fn frozen_processes_stand_still_and_their_group_takes_no_other() {
     let unit = place("a.slice/x.service");
     let mut child = rig.run(&unit, "while :; do :; done");
     let slice = place("a.slice");
+    let refuses = |path: &CgroupPath| match rig.tree.target(path) {
+        Err(CgroupError::Frozen { path }) => assert_eq!(path, slice),
+        other => panic!("{other:?}"),
+    };
     rig.tree.set_frozen(&slice, true).unwrap();
+    // Whether or not it has come to stand still.
+    refuses(&unit);
     assert!(rig.tree.wait_frozen(&slice, true, PATIENCE).unwrap());
     assert!(rig.tree.is_frozen(&unit).unwrap());
     let cpu = || rig.tree.usage(&unit).unwrap().cpu_usec.unwrap();
     let before = cpu();
-    for path in [&unit, &place("a.slice/new.service")] {
-        let refused = rig.tree.target(path);
-        assert!(
-            matches!(refused, Err(CgroupError::Frozen { .. })),
-            "{refused:?}"
-        );
-    }
+    refuses(&unit);
+    refuses(&place("a.slice/new.service"));
     assert!(
         !rig.tree
             .wait_frozen(&unit, false, Duration::from_millis(20))
@@ -268,6 +270,43 @@ fn frozen_processes_stand_still_and_their_group_takes_no_other() {
     rig.tree.kill(&slice).unwrap();
     rig.wait_populated(&unit, false);
     child.wait().unwrap();
+}
+
+#[test]
+fn a_group_is_thawed_and_whoever_freezes_it_from_above_is_named() {
+    let rig = rig!("a_group_is_thawed_and_whoever_freezes_it_from_above_is_named");
+    let (slice, unit) = (place("a.slice"), place("a.slice/x.service"));
+    let mut child = rig.run(&unit, "sleep 1000");
+    assert_eq!(rig.tree.thaw(&unit).unwrap(), None);
+    let freeze = |path| rig.tree.change_frozen(path, true, PATIENCE).unwrap();
+    assert!(freeze(&unit) && freeze(&slice));
+    assert_eq!(rig.tree.thaw(&unit).unwrap(), Some(slice.clone()));
+    assert_eq!(rig.tree.frozen_at(&unit).unwrap(), Some(slice.clone()));
+    assert_eq!(rig.tree.thaw(&slice).unwrap(), None);
+    assert_eq!(rig.tree.frozen_at(&unit).unwrap(), None);
+    rig.tree.kill(&slice).unwrap();
+    child.wait().unwrap();
+    assert_eq!(rig.tree.thaw(&place("gone.slice/x")).unwrap(), None);
+}
+
+#[test]
+fn a_group_that_does_not_freeze_in_time_runs_on() {
+    let rig = rig!("a_group_that_does_not_freeze_in_time_runs_on");
+    let unit = place("a.service");
+    // Each has to have its turn on a processor before it stands still.
+    let busy = "for i in 1 2 3 4 5 6 7 8; do (while :; do :; done) & done; wait";
+    let mut children: Vec<Child> = (0..8).map(|_| rig.run(&unit, busy)).collect();
+    wait_for("all of them run", || {
+        rig.tree.processes(&unit).unwrap().len() == 72
+    });
+    let changed = rig.tree.change_frozen(&unit, true, Duration::ZERO);
+    assert!(!changed.unwrap());
+    assert_eq!(rig.tree.frozen_at(&unit).unwrap(), None);
+    rig.tree.target(&unit).unwrap();
+    rig.tree.kill(&unit).unwrap();
+    for child in &mut children {
+        child.wait().unwrap();
+    }
 }
 
 #[test]

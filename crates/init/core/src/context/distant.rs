@@ -75,11 +75,9 @@ impl Distant {
     }
 
     /// Whether whoever goes to a path may have to wait.
-    pub(super) fn has(&mut self, path: &str) -> bool {
+    pub(super) fn has(&mut self, path: &Path) -> bool {
         self.refresh();
-        leads_to(Path::new(path), &self.places, |link| {
-            std::fs::read_link(link)
-        })
+        leads_to(path, &self.places, |link| std::fs::read_link(link))
     }
 
     /// Reads the table if it has changed. In a storm of mounts it is not read at every start of a process.

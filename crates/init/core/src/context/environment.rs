@@ -2,18 +2,22 @@
 //!
 //! In this order, later ones win: the manager's variables, what is known of the run, `ExecSearchPath=`,
 //! `PassEnvironment=`, `Environment=`, `EnvironmentFile=`. `UnsetEnvironment=` has the last word.
+//!
+//! Not all of it is known here where name services or a session add to it, or a file would have to be waited for: then
+//! `muster-exec` has the last word, and replaces variables in arguments.
 
 use muster_engine::protocol::{ExecKind, ExitStatus, SpawnError};
-use muster_exec::Step;
 use muster_exec::accounts::User;
 use muster_exec::folders::{Folder, Kind};
-use muster_unit_file::config::{ExecContext, UnitConfig, UnitKind};
-use muster_unit_file::value::environment::{EnvironmentFile, parse_environment_file};
+use muster_exec::variables::{self, EnvironmentFile, Variables, is_pattern};
+use muster_exec::{ExecContext, Sandbox, Step, Terminal};
+use muster_unit_file::config::{UnitConfig, UnitKind};
+use muster_unit_file::value::command::{Command, CommandFlags};
+use muster_unit_file::value::environment::parse_environment_file;
 use muster_unit_file::value::signal::Signal;
 
-use super::expand::Variables;
 use super::machine::Machine;
-use super::{Facts, failed};
+use super::{Facts, failed, helped, terminal_type};
 
 /// Where programs are looked for if nobody says anything else.
 pub(super) const DEFAULT_PATH: &str =
@@ -21,16 +25,65 @@ pub(super) const DEFAULT_PATH: &str =
 
 const ENOENT: i32 = 2;
 
-/// A process's environment, but for its own pid, which only the process itself can fill in.
+/// A process's environment, but for its own pid, which only the process itself can fill in. What the unit does not want is
+/// still there.
 #[derive(Debug, Default)]
 pub(super) struct Variety {
-    pub(super) variables: Variables,
-    pub(super) pid_variables: Vec<Box<str>>,
+    variables: Variables,
+    pid_variables: Vec<Box<str>>,
+    /// Files that are left to whoever has the time to wait for them.
+    left: Vec<EnvironmentFile>,
 }
 
 impl Variety {
     fn set(&mut self, name: &str, value: impl Into<Box<str>>) {
         self.variables.insert(name.into(), value.into());
+    }
+
+    /// Says what kind of terminal the process talks to, unless that is known.
+    pub(super) fn add_terminal(&mut self, terminal: &Terminal) {
+        let kind = || terminal_type(&terminal.path).into();
+        self.variables.entry("TERM".into()).or_insert_with(kind);
+    }
+
+    /// Gives a process its variables and arguments: for good, or as far as they are known here.
+    pub(super) fn settle(
+        mut self,
+        config: &UnitConfig,
+        command: &Command,
+        context: &mut ExecContext,
+    ) {
+        let unwanted = &config.exec.unset_environment.0;
+        let expands = !command.flags.contains(CommandFlags::NO_ENV_EXPAND);
+        let given = command.argv.iter();
+        if self.is_whole(context.sandbox.as_deref()) {
+            let (all, pids) = (&mut self.variables, &mut self.pid_variables);
+            variables::unset(all, pids, unwanted.iter());
+            context.argv = match expands {
+                true => variables::arguments(given, &self.variables),
+                false => given.map(Into::into).collect(),
+            };
+        } else {
+            context.argv = given.map(Into::into).collect();
+            let sandbox = helped(context);
+            sandbox.environment_files = self.left;
+            sandbox.unset_environment = unwanted.iter().map(Into::into).collect();
+            sandbox.expands_arguments = expands;
+        }
+        let all = self.variables.iter();
+        context.environment = all
+            .map(|(name, value)| format!("{name}={value}").into())
+            .collect();
+        context.pid_variables = self.pid_variables;
+    }
+
+    /// Whether nobody adds to it any more.
+    fn is_whole(&self, sandbox: Option<&Sandbox>) -> bool {
+        let adds = |sandbox: &Sandbox| {
+            let names = sandbox.names.as_ref();
+            sandbox.login.is_some() || names.is_some_and(|names| names.login_environment)
+        };
+        self.left.is_empty() && !sandbox.is_some_and(adds)
     }
 }
 
@@ -40,7 +93,7 @@ pub(super) fn build(
     facts: &Facts<'_>,
     user: Option<&User>,
     folders: &[Folder],
-    machine: &dyn Machine,
+    machine: &mut dyn Machine,
 ) -> Result<Variety, SpawnError> {
     let exec = &config.exec;
     let mut all = Variety::default();
@@ -70,10 +123,18 @@ pub(super) fn build(
     for (name, value) in exec.environment.iter() {
         all.set(name, value);
     }
-    for file in &exec.environment_files.0 {
-        add_file(&mut all, file, machine)?;
+    let files = exec.environment_files.0.iter();
+    let files: Vec<EnvironmentFile> = files
+        .map(|file| EnvironmentFile {
+            path: file.path.clone(),
+            optional: file.optional,
+        })
+        .collect();
+    match paths(&files, machine) {
+        Some(paths) => add_files(&mut all, &files, paths, machine)?,
+        // Later ones win, so all of them are read by the same.
+        None => all.left = files,
     }
-    unset(&mut all, exec);
     Ok(all)
 }
 
@@ -174,62 +235,45 @@ fn add_folders(all: &mut Variety, folders: &[Folder]) {
     }
 }
 
-/// Whether a path stands for more than itself.
-pub(super) fn is_pattern(path: &str) -> bool {
-    path.contains(['*', '?', '['])
+/// The files that are to be read, each with those that it stands for; `None` if one may have to be waited for.
+fn paths(files: &[EnvironmentFile], machine: &mut dyn Machine) -> Option<Vec<Vec<String>>> {
+    let mut paths_of = |file: &EnvironmentFile| {
+        if is_pattern(&file.path) {
+            return machine.matching(&file.path);
+        }
+        (!machine.may_wait_at(&file.path)).then(|| vec![file.path.to_string()])
+    };
+    files.iter().map(&mut paths_of).collect()
 }
 
-fn add_file(
+fn add_files(
     all: &mut Variety,
-    file: &EnvironmentFile,
+    files: &[EnvironmentFile],
+    paths: Vec<Vec<String>>,
     machine: &dyn Machine,
 ) -> Result<(), SpawnError> {
-    let missing = |errno| {
-        let what = format!("cannot read the environment file {}", file.path);
-        SpawnError {
-            early: true,
-            ..failed(Step::Exec, what, errno)
-        }
-    };
-    let paths = if is_pattern(&file.path) {
-        machine.matching(&file.path)
-    } else {
-        vec![file.path.to_string()]
-    };
-    if paths.is_empty() && !file.optional {
-        return Err(missing(ENOENT));
-    }
-    for path in paths {
-        match machine.read(&path) {
-            Ok(bytes) => {
-                for (name, value) in parse_environment_file(&bytes).variables {
-                    all.set(&name, value);
-                }
+    for (file, paths) in files.iter().zip(paths) {
+        let missing = |errno| {
+            let what = format!("cannot read the environment file {}", file.path);
+            SpawnError {
+                early: true,
+                ..failed(Step::Exec, what, errno)
             }
-            Err(_) if file.optional => {}
-            Err(error) => return Err(missing(error.raw_os_error().unwrap_or(ENOENT))),
+        };
+        if paths.is_empty() && !file.optional {
+            return Err(missing(ENOENT));
+        }
+        for path in paths {
+            match machine.read(&path) {
+                Ok(bytes) => {
+                    for (name, value) in parse_environment_file(&bytes).variables {
+                        all.set(&name, value);
+                    }
+                }
+                Err(_) if file.optional => {}
+                Err(error) => return Err(missing(error.raw_os_error().unwrap_or(ENOENT))),
+            }
         }
     }
     Ok(())
-}
-
-/// A name removes the variable; an assignment removes it if it has that value.
-fn unset(all: &mut Variety, exec: &ExecContext) {
-    for entry in exec.unset_environment.0.iter() {
-        match entry.split_once('=') {
-            None => {
-                all.variables.remove(entry);
-                all.pid_variables.retain(|name| &**name != entry);
-            }
-            Some((name, value)) => {
-                if all
-                    .variables
-                    .get(name)
-                    .is_some_and(|known| &**known == value)
-                {
-                    all.variables.remove(name);
-                }
-            }
-        }
-    }
 }

@@ -27,7 +27,7 @@ pub(super) struct Who {
 
 /// Looks the accounts of a unit up. `folders` are those of the unit: whose they are says which number a dynamic user had.
 ///
-/// A name that the machine's files do not have is left to the name services. So are all names where those services may know
+/// A name or number that the machine's files do not have is left to the name services. So are all names where those services may know
 /// more groups of a user than the files do.
 pub(super) fn look_up(
     config: &UnitConfig,
@@ -42,11 +42,14 @@ pub(super) fn look_up(
         return Ok(Who::default());
     }
     let found = in_files(config, own, folders, machine);
-    let is_unknown = |error: &LookUpError| match error {
-        LookUpError::Account(_, AccountError::NoUser { name } | AccountError::NoGroup { name }) => {
-            name.parse::<u32>().is_err()
-        }
-        _ => false,
+    let is_unknown = |error: &LookUpError| {
+        matches!(
+            error,
+            LookUpError::Account(
+                _,
+                AccountError::NoUser { .. } | AccountError::NoGroup { .. }
+            )
+        )
     };
     let names = Names {
         user: user.map(Into::into),

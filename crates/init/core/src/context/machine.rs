@@ -1,27 +1,23 @@
 //! What building a context asks of the machine, and what a start needs of it beforehand.
 
 use std::collections::BTreeSet;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use muster_exec::accounts::{AccountError, Accounts};
 use muster_exec::folders::{self, Folder, FolderError};
+use muster_exec::variables;
 use muster_mounts::Folders;
-use muster_unit_file::install::glob;
-use rustix::fs::{Access, MemfdFlags, Mode, OFlags};
+use rustix::fs::{Access, MemfdFlags};
 
 use super::distant::Distant;
 use super::dynamic_users::DynamicUsers;
 use super::{name_services, private_tmp};
 
-/// The largest environment file that is read; systemd has the same limit.
-const MAX_FILE: u64 = 4 << 20;
 /// Where the C library finds out who knows names.
 const NSSWITCH: &str = "/etc/nsswitch.conf";
-/// Files and folders that one pattern may come to.
-const MAX_MATCHES: usize = 4096;
 
 /// The machine. [`RealMachine`] is the one that this process runs on; tests make up theirs.
 pub trait Machine {
@@ -30,8 +26,8 @@ pub trait Machine {
     /// # Errors
     /// It cannot be read, or is too large.
     fn read(&self, path: &str) -> io::Result<Vec<u8>>;
-    /// Paths that fit a pattern, in order.
-    fn matching(&self, pattern: &str) -> Vec<String>;
+    /// Paths that fit a pattern, in order; `None` if whoever looks may have to wait.
+    fn matching(&mut self, pattern: &str) -> Option<Vec<String>>;
     /// Whether there is a program at this path.
     fn is_program(&self, path: &str) -> bool;
     /// Whether whoever goes to a path may have to wait for ever: it leads to a file system that others serve.
@@ -105,41 +101,12 @@ impl RealMachine {
 
 impl Machine for RealMachine {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        // Reading a fifo or a terminal fails rather than waits for somebody to write.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
-        file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        Ok(bytes)
+        variables::read(path)
     }
 
-    fn matching(&self, pattern: &str) -> Vec<String> {
-        let mut found = vec![PathBuf::from("/")];
-        for part in pattern.split('/').filter(|part| !part.is_empty()) {
-            let mut next: Vec<PathBuf> = Vec::new();
-            for folder in &found {
-                if !super::environment::is_pattern(part) {
-                    next.push(folder.join(part));
-                    continue;
-                }
-                let names = std::fs::read_dir(folder).into_iter().flatten();
-                let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-                let fits = |name: &String| {
-                    (!name.starts_with('.') || part.starts_with('.')) && glob(part, name)
-                };
-                let room = MAX_MATCHES.saturating_sub(next.len());
-                next.extend(names.filter(fits).map(|name| folder.join(name)).take(room));
-            }
-            found = next;
-        }
-        found.sort();
-        let there = found.into_iter().filter(|path| path.exists());
-        there
-            .filter_map(|path| path.into_os_string().into_string().ok())
-            .collect()
+    fn matching(&mut self, pattern: &str) -> Option<Vec<String>> {
+        let distant = &mut self.distant;
+        variables::matching(pattern, |path| distant.has(path))
     }
 
     fn is_program(&self, path: &str) -> bool {
@@ -148,7 +115,7 @@ impl Machine for RealMachine {
     }
 
     fn may_wait_at(&mut self, path: &str) -> bool {
-        self.distant.has(path)
+        self.distant.has(Path::new(path))
     }
 
     fn variable(&self, name: &str) -> Option<String> {
@@ -171,9 +138,14 @@ impl Machine for RealMachine {
 
     fn dynamic_user(&mut self, name: &str, folders: &[Folder]) -> io::Result<u32> {
         self.accounts.refresh().map_err(io::Error::other)?;
-        let owners: Vec<u32> = folders
+        let distant = &mut self.distant;
+        // Nobody waits for a hint.
+        let near = folders
             .iter()
-            .filter_map(|folder| Some(std::fs::symlink_metadata(&*folder.path).ok()?.uid()))
+            .map(|folder| Path::new(&*folder.path))
+            .filter(|path| !distant.has(path));
+        let owners: Vec<u32> = near
+            .filter_map(|path| Some(std::fs::symlink_metadata(path).ok()?.uid()))
             .collect();
         let accounts = &self.accounts;
         self.dynamic.take(name, &owners, |number| {

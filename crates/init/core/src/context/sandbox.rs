@@ -229,8 +229,13 @@ fn confine(sandbox: &mut Sandbox, of: Of<'_>, facts: &Facts<'_>, dropped: &mut V
             terminal: of.terminal.map(Into::into),
         });
     sandbox.insists_on_view = exec.dynamic_user;
+    // The machine's files do not know a name that is free to be lent, but name services might.
+    let stated = exec.user.as_ref().map(|user| user.0.to_string());
+    sandbox.lent_user = stated
+        .filter(|_| exec.dynamic_user && !of.keeps_identity)
+        .map(Into::into);
     // What is asked for is said if it cannot be had, which takes the helper; what every service has needs none.
-    if stated.keyring_mode.is_some() {
+    if exec.sandbox.keyring_mode.is_some() {
         sandbox.keyring = keyring(of.config);
     }
 }

@@ -156,16 +156,19 @@ impl Core {
     fn usage_of(&self, cgroup: &str) -> Usage {
         let (_, root) = self.platform.cgroup_tree();
         let used = self.platform.usage(cgroup);
+        let allotted = self.platform.allotted(cgroup);
         Usage {
             control_group: format!("/{cgroup}").into(),
             control_group_id: inode(&root.join(cgroup)),
             memory: used.memory,
             memory_peak: used.memory_peak,
+            memory_available: allotted.memory,
+            processors: allotted.processors,
+            memory_nodes: allotted.memory_nodes,
             cpu: used.cpu.map(|micros| micros.saturating_mul(1000)),
             tasks: used.tasks,
             disks: used.disks,
             network: used.network,
-            ..Usage::default()
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use muster_cgroup::Refusals;
 use muster_control::manager::{
     CommandRun, HealthView, ListUnitsCall, ListUnitsReply, Moment, ProcessView, UnitCall, UnitRow,
     UnitStatus,
@@ -258,15 +259,7 @@ impl Core {
         (status.network_in, status.network_out) = (received, sent);
         let (tasks_max, memory_max) = self.limits_of(unit);
         (status.tasks_max, status.memory_max) = (tasks_max, memory_max);
-        let refusals = usage.refusals;
-        if let (Some(times @ 1..), Some(max)) = (refusals.tasks, tasks_max) {
-            let text = format!("TasksMax={max} ({times} times)");
-            status.limits_reached.push(text);
-        }
-        if let Some(killed @ 1..) = refusals.killed {
-            let text = format!("MemoryMax ({killed} processes were ended for lack of memory)");
-            status.limits_reached.push(text);
-        }
+        status.limits_reached = limits_reached(&usage.refusals, tasks_max, memory_max);
     }
 
     fn add_cgroup(&mut self, status: &mut UnitStatus, unit: UnitId) {
@@ -317,6 +310,29 @@ fn add_account(status: &mut UnitStatus, used: Consumed) {
     (status.network_in, status.network_out) = (received, sent);
 }
 
+/// Limits that were in the way, for people. A unit is named as the cause only if it has a limit of memory and that was reached:
+/// the kernel also ends processes of units that lie in a full slice, or on a machine that is full.
+fn limits_reached(
+    refusals: &Refusals,
+    tasks_max: Option<u64>,
+    memory_max: Option<u64>,
+) -> Vec<String> {
+    let mut reached = Vec::new();
+    if let (Some(times @ 1..), Some(max)) = (refusals.tasks, tasks_max) {
+        reached.push(format!("TasksMax={max} ({times} times)"));
+    }
+    if let Some(killed @ 1..) = refusals.killed {
+        let limit = match (refusals.memory, memory_max) {
+            (Some(1..), Some(max)) => format!("MemoryMax={max}"),
+            _ => "memory of a slice above it or of the machine".to_owned(),
+        };
+        reached.push(format!(
+            "{limit} ({killed} processes were ended for lack of memory)"
+        ));
+    }
+    reached
+}
+
 fn add_service(status: &mut UnitStatus, service: &Service) {
     status.status_text = service
         .status_text
@@ -340,5 +356,37 @@ fn health_view(health: Option<&muster_engine::types::Health>, retries: u32) -> H
         failures: health.map_or(0, |health| health.failures),
         retries,
         checked: Moment::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_named_where_it_was_reached_and_only_there() {
+        let refusals = |tasks, memory, killed| Refusals {
+            tasks,
+            memory,
+            killed,
+        };
+        let none = refusals(Some(0), Some(0), Some(0));
+        assert_eq!(limits_reached(&none, Some(5), Some(7)), [""; 0]);
+        let own = refusals(Some(2), Some(1), Some(3));
+        assert_eq!(
+            limits_reached(&own, Some(5), Some(7)),
+            [
+                "TasksMax=5 (2 times)",
+                "MemoryMax=7 (3 processes were ended for lack of memory)"
+            ]
+        );
+        let above = "memory of a slice above it or of the machine (3 processes were ended for lack of memory)";
+        for (refusals, memory_max) in [
+            (refusals(None, Some(0), Some(3)), Some(7)),
+            (refusals(None, Some(1), Some(3)), None),
+            (refusals(None, None, Some(3)), Some(7)),
+        ] {
+            assert_eq!(limits_reached(&refusals, None, memory_max), [above]);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use muster_cgroup::CgroupPath;
 use muster_engine::ids::UnitId;
-use muster_engine::protocol::{Input, KillScope, Role, Severity};
+use muster_engine::protocol::{ActiveState, Input, KillScope, Role, Severity};
 use muster_engine::types::Machine;
 
 use super::account;
@@ -42,18 +42,37 @@ impl Core {
             KillScope::Control => Role::Control,
             KillScope::Probe => Role::Probe,
         };
-        let Some(record) = self.engine.get(unit) else {
+        let pid = self.engine.get(unit).and_then(|record| {
+            let mut processes = record.machine.processes();
+            processes.find_map(|(of, process)| (of == role).then_some(process.pid))
+        });
+        let Some(pid) = pid else {
             return;
         };
-        let mut processes = record.machine.processes();
-        let Some(pid) = processes.find_map(|(of, process)| (of == role).then_some(process.pid))
-        else {
-            return;
-        };
+        self.thaw_for_change(unit, &self.cgroup_of(unit));
         for signal in signals(signal, and_continue, and_hangup) {
             // Whoever is gone is reported as gone by muster-init.
             let _ = self.platform.signal(pid, signal);
         }
+    }
+
+    /// Whoever is being changed runs again: nothing that is frozen ends by itself, loads its settings or takes a new process.
+    pub(crate) fn thaw_for_change(&mut self, unit: UnitId, path: &str) {
+        let is_changing = self
+            .engine
+            .get(unit)
+            .is_some_and(|record| record.job.is_some() || record.active() != ActiveState::Active);
+        if !is_changing {
+            return;
+        }
+        let message = match self.platform.thaw(path) {
+            Ok(None) => return,
+            Ok(Some(above)) => format!(
+                "Its processes stand still as long as {above} is frozen; `sctl thaw {above}` lets them run on."
+            ),
+            Err(error) => format!("Cannot thaw its cgroup {path}: {error}"),
+        };
+        self.say(Severity::Warning, Some(unit), &message);
     }
 
     fn kill_all(&mut self, unit: UnitId, signal: u8, and_continue: bool, and_hangup: bool) {
@@ -68,6 +87,7 @@ impl Core {
             self.forget_limits(&path);
             return self.tell(unit, Input::CgroupEmpty);
         }
+        self.thaw_for_change(unit, &path);
         let mut found = false;
         let spared = self.stand_ins(unit);
         for signal in signals(signal, and_continue, and_hangup) {

@@ -22,6 +22,8 @@ use crate::platform::Token;
 /// The program that sets processes up.
 const HELPER: &str = "muster-exec";
 const EIO: i32 = 5;
+/// What nobody lived to hear of a process.
+const UNKNOWN: &str = "unknown: the manager was replaced while it was set up";
 /// What is read in one go.
 const PIECE: usize = 4096;
 
@@ -206,7 +208,8 @@ impl Core {
         }
     }
 
-    /// Processes whose pipes ended with the last core count as executed.
+    /// Processes whose pipes ended with the last core count as executed. What they had to be set up without went with the pipe,
+    /// so that is what is said of them.
     pub(crate) fn give_up_setups(&mut self) {
         let waiting: Vec<(UnitId, u32)> = self
             .engine
@@ -219,7 +222,7 @@ impl Core {
             })
             .collect();
         for (unit, pid) in waiting {
-            let dropped = Vec::new();
+            let dropped = vec![UNKNOWN.into()];
             self.tell(unit, Input::Executed { pid, dropped });
         }
     }

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use muster_activation::sockets::Owner;
 use muster_cgroup::{
-    CgroupPath, Hierarchy, HierarchyError, Legacy, Occasion, Offer, PinnedProgram, Plan, Tree,
-    Unapplied,
+    Allotted, CgroupPath, Hierarchy, HierarchyError, Legacy, Occasion, Offer, PinnedProgram, Plan,
+    Tree, Unapplied,
 };
 use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
 use muster_engine::protocol::{Process, SpawnError};
@@ -547,12 +547,20 @@ impl Platform for RealPlatform {
         self.set_frozen(path, frozen)
     }
 
+    fn thaw(&mut self, path: &str) -> io::Result<Option<Box<str>>> {
+        self.thaw_one(path)
+    }
+
     fn is_frozen(&self, path: &str) -> bool {
         cgroups::path(path).is_ok_and(|path| self.tree.is_frozen(&path).unwrap_or(false))
     }
 
     fn consumed(&self, path: &str, disks: bool, network: bool) -> Usage {
         self.consumed_by(path, disks, network)
+    }
+
+    fn allotted(&self, path: &str) -> Allotted {
+        cgroups::path(path).map_or_else(|_| Allotted::default(), |path| self.tree.allotted(&path))
     }
 
     fn usage(&self, path: &str) -> Usage {

@@ -1,5 +1,8 @@
 //! Giving the groups of units what they may use, and saying what could not be given.
 
+mod missing;
+mod oom;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -8,12 +11,13 @@ use muster_cgroup::{
 };
 use muster_engine::dep::DepKind;
 use muster_engine::ids::UnitId;
-use muster_engine::protocol::{ExecKind, Input, Severity, SpawnError};
+use muster_engine::protocol::{ExecKind, Severity, SpawnError};
 use muster_engine::types::Machine;
 use muster_exec::Step;
 use muster_unit_file::config::{DevicePolicy, PressureWatch as Wish, UnitConfig, UnitKind};
 use muster_unit_file::name::UnitName;
 
+use self::missing::Missing;
 use super::{
     Asked, INTERFACES, IP_LISTS, PORTS, Phase, RealDevices, filters_sockets, has_startup_settings,
     is_stated, of, programs,
@@ -38,15 +42,15 @@ const PRESSURE_THRESHOLD: u64 = 200_000;
 pub(crate) struct Limited {
     /// Groups that this manager itself has given their limits.
     given: HashSet<Box<str>>,
-    /// What the kernel refused.
-    refused: HashMap<UnitId, Vec<Unapplied>>,
+    /// What groups were not given when they were given their limits.
+    missing: HashMap<UnitId, Missing>,
     /// Units that no process may be started for, and slices that none may be started in, since they lack a filter of traffic or of
     /// devices.
     open: HashMap<UnitId, Lacking>,
     /// How many processes of a group were ended for lack of memory, as far as its unit was told.
     killed: HashMap<Box<str>, (UnitId, u64)>,
-    /// Units with settings of their own for the time while the machine starts.
-    startup: Vec<UnitId>,
+    /// What the machine did when limits were last looked at; settings of their own for that time hold accordingly.
+    phase: Option<Phase>,
 }
 
 /// What keeps a unit, or all of a slice, down.
@@ -102,10 +106,13 @@ impl Core {
         let path = self.cgroup_of(unit);
         if self.platform.make_cgroup(&path)? {
             self.give_limits(unit, config, &path, Occasion::New);
-        } else if self.lacks_limits(unit, &path) {
-            // An earlier manager may have died before it had given all of them, somebody who outlived an earlier run may be in
-            // it, or what was missing may be there by now.
-            self.give_limits(unit, config, &path, Occasion::Change);
+        } else {
+            self.thaw_for_change(unit, &path);
+            if self.lacks_limits(unit, &path) {
+                // An earlier manager may have died before it had given all of them, somebody who outlived an earlier run may be
+                // in it, or what was missing may be there by now.
+                self.give_limits(unit, config, &path, Occasion::Change);
+            }
         }
         Ok(self.pressure_variables(config, &path))
     }
@@ -183,13 +190,7 @@ impl Core {
         if !is_slice {
             return;
         }
-        let running: Vec<UnitId> = self
-            .engine
-            .units()
-            .filter(|(_, record)| !record.active().is_down())
-            .map(|(unit, _)| unit)
-            .collect();
-        for one in running {
+        for one in self.units_that_run() {
             if self.slices_of(one).contains(&unit) {
                 self.renew_limits(one);
             }
@@ -300,21 +301,10 @@ impl Core {
             (Severity::Error, message)
         });
         let remarks = open.into_iter().chain(closed).chain(remarks).collect();
-        if refused.is_empty() {
-            self.limited.refused.remove(&unit);
-        } else {
-            self.limited.refused.insert(unit, refused);
-        }
-        self.note_startup(unit, config);
-        // One that is given a limit while it runs may be counted only from now on.
-        let is_watched = self.limited.killed.contains_key(path);
-        if !asked.resources.holds_units && (occasion == Occasion::New || !is_watched) {
-            // Of those that were ended in a group before, an earlier run was told.
-            let told = match occasion {
-                Occasion::New => 0,
-                Occasion::Change => self.platform.oom_kills(path),
-            };
-            self.watch_memory(unit, path, told);
+        let missing = Missing::new(&asked, &plan, refused);
+        self.limited.missing.insert(unit, missing);
+        if !asked.resources.holds_units {
+            self.count_oom_kills(unit, path, occasion);
         }
         remarks
     }
@@ -355,27 +345,32 @@ impl Core {
 
     fn phase(&self) -> Phase {
         match self.memory.finished {
-            None => Phase::Startup,
-            Some(_) => Phase::Running,
+            Some(_) if !self.engine.is_shutting_down() => Phase::Running,
+            _ => Phase::Startup,
         }
     }
 
-    fn note_startup(&mut self, unit: UnitId, config: &UnitConfig) {
-        if self.phase() == Phase::Startup
-            && has_startup_settings(&config.resources)
-            && !self.limited.startup.contains(&unit)
-        {
-            self.limited.startup.push(unit);
+    /// What holds while the machine starts ends with that, and holds again while it ends.
+    pub(crate) fn follow_phase(&mut self) {
+        let phase = self.phase();
+        let before = self.limited.phase.replace(phase);
+        if before.is_none_or(|before| before == phase) {
+            return;
         }
-    }
-
-    /// What holds while the machine starts ends with that.
-    pub(crate) fn end_startup(&mut self) {
-        if !self.limited.startup.is_empty() && self.phase() == Phase::Running {
-            for unit in std::mem::take(&mut self.limited.startup) {
+        for unit in self.units_that_run() {
+            let Some(name) = self.name_of(unit) else {
+                continue;
+            };
+            if has_startup_settings(&self.units.config(&name).resources) {
                 self.renew_limits(unit);
             }
         }
+    }
+
+    fn units_that_run(&self) -> Vec<UnitId> {
+        let units = self.engine.units();
+        let running = units.filter(|(_, record)| !record.active().is_down());
+        running.map(|(unit, _)| unit).collect()
     }
 
     fn asked(&mut self, unit: UnitId, config: &UnitConfig) -> Asked {
@@ -412,35 +407,6 @@ impl Core {
         let slices = self.slices_of(unit).into_iter();
         let names: Vec<UnitName> = slices.map_while(|slice| self.name_of(slice)).collect();
         names.iter().map(|name| self.units.config(name)).collect()
-    }
-
-    /// Settings about resources that have no effect, with the reason, for people.
-    pub(crate) fn unapplied_resources(&mut self, unit: UnitId, config: &UnitConfig) -> Vec<String> {
-        // What the kernel refused an earlier manager it is asked for once more.
-        if let Some((config, path)) = self.group_that_runs(unit)
-            && self.lacks_limits(unit, &path)
-        {
-            // It was said when the unit was started.
-            let _ = self.apply_limits(unit, &config, &path, Occasion::Change);
-        }
-        let asked = self.asked(unit, config);
-        let plan = Plan::new(&asked.resources, self.platform.offer(), Occasion::New);
-        let refused = self.limited.refused.get(&unit);
-        let mut said: Vec<String> = Vec::new();
-        for one in asked
-            .unapplied
-            .iter()
-            .chain(&asked.closed)
-            .chain(&plan.unapplied)
-            .chain(refused.into_iter().flatten())
-            .filter(|one| is_stated(config, one.setting))
-        {
-            let text = one.to_string();
-            if !said.contains(&text) {
-                said.push(text);
-            }
-        }
-        said
     }
 
     /// Most tasks and most bytes of memory that the group of a unit may have, where the machine can hold it to that.
@@ -482,57 +448,11 @@ impl Core {
         told.map_or_else(Vec::new, |told| told.variables())
     }
 
-    /// Hears of processes that the kernel ends for lack of memory, also of those that nobody else is told of.
-    fn watch_memory(&mut self, unit: UnitId, path: &str, told: u64) {
-        // A machine that does not count memory has nothing to tell.
-        if self.platform.watch_memory(path).is_ok() {
-            self.limited.killed.insert(path.into(), (unit, told));
-        }
-    }
-
-    /// Groups that an earlier manager gave limits are watched again, and what it did not live to hear is heard.
-    pub(crate) fn watch_memory_again(&mut self) {
-        let running: Vec<UnitId> = self
-            .engine
-            .units()
-            .filter(|(_, record)| {
-                let has_processes =
-                    matches!(record.machine, Machine::Service(_) | Machine::Scope(_));
-                has_processes && !record.active().is_down()
-            })
-            .map(|(unit, _)| unit)
-            .collect();
-        for unit in running {
-            let path = self.cgroup_of(unit);
-            self.watch_memory(unit, &path, 0);
-            self.look_for_oom(&path);
-            if let Some(name) = self
-                .name_of(unit)
-                .filter(|_| self.phase() == Phase::Startup)
-            {
-                let config = self.units.config(&name);
-                self.note_startup(unit, &config);
-            }
-        }
-    }
-
     /// The group of a unit is gone, or about to be.
     pub(crate) fn forget_limits(&mut self, path: &str) {
         self.limited.given.remove(path);
         if self.limited.killed.remove(path).is_some() {
             self.platform.unwatch_memory(path);
-        }
-    }
-
-    /// Tells units of processes that were ended for lack of memory since they were told last.
-    pub(crate) fn look_for_oom(&mut self, path: &str) {
-        let Some((unit, told)) = self.limited.killed.get(path).copied() else {
-            return;
-        };
-        let killed = self.platform.oom_kills(path);
-        if killed > told {
-            self.limited.killed.insert(path.into(), (unit, killed));
-            self.tell(unit, Input::OomKill);
         }
     }
 }

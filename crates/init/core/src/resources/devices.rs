@@ -161,8 +161,9 @@ fn add(
         .into_iter()
         .find_map(|(prefix, kind, title)| Some((wish.device.strip_prefix(prefix)?, kind, title)));
     let Some((pattern, kind, title)) = class else {
-        let (kind, major, minor) = numbers
-            .node(&wish.device)
+        let node = || numbers.node(&wish.device);
+        let (kind, major, minor) = by_numbers(&wish.device)
+            .map_or_else(node, Ok)
             .map_err(|error| format!("{}: {error}", wish.device))?;
         rules.push(DeviceRule {
             kind,
@@ -182,6 +183,11 @@ fn add(
         rules.push(rule(None));
         return Ok(());
     }
+    // A driver that is loaded later is known by its number alone.
+    if let Ok(major) = pattern.parse() {
+        rules.push(rule(Some(major)));
+        return Ok(());
+    }
     let table = numbers.table();
     let majors: Vec<u32> = majors(&table, title)
         .filter(|(_, name)| glob(pattern, name))
@@ -192,6 +198,18 @@ fn add(
     }
     rules.extend(majors.into_iter().map(|major| rule(Some(major))));
     Ok(())
+}
+
+/// The device that a path such as `/dev/char/1:3` says by itself, whether or not there is a node.
+fn by_numbers(path: &str) -> Option<(DeviceKind, u32, u32)> {
+    let folders = [
+        ("/dev/char/", DeviceKind::Character),
+        ("/dev/block/", DeviceKind::Block),
+    ];
+    folders.into_iter().find_map(|(folder, kind)| {
+        let (major, minor) = path.strip_prefix(folder)?.split_once(':')?;
+        Some((kind, major.parse().ok()?, minor.parse().ok()?))
+    })
 }
 
 /// First numbers and names from one part of the kernel's table.

@@ -235,6 +235,23 @@ fn who_lists_devices_gets_those_and_the_harmless_ones() {
 }
 
 #[test]
+fn devices_are_listed_by_numbers_before_they_are_there() {
+    let listed = asked(
+        "DevicePolicy=strict\nDeviceAllow=/dev/char/10:229 r\nDeviceAllow=/dev/block/8:16 w\n\
+         DeviceAllow=char-189 r\nDeviceAllow=block-259 w\nDeviceAllow=/dev/char/10:x r\nDeviceAllow=char-189x r",
+    );
+    let filter = listed.resources.devices.unwrap();
+    let character = |numbers| filter.allows(DeviceKind::Character, numbers, READ);
+    let block = |numbers| filter.allows(DeviceKind::Block, numbers, WRITE);
+    assert!(character((10, 229)) && !character((10, 230)) && !block((10, 229)));
+    assert!(block((8, 16)) && !block((8, 17)));
+    assert!(character((189, 7)) && block((259, 7)) && !character((259, 7)));
+    let said = listed.unapplied.iter().map(ToString::to_string);
+    let said: Vec<String> = said.collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+}
+
+#[test]
 fn ports_are_denied_unless_they_are_allowed() {
     let binds = asked("SocketBindAllow=tcp:80\nSocketBindDeny=any").resources;
     let binds = binds.binds.unwrap();

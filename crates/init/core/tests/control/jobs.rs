@@ -1,7 +1,8 @@
 //! Jobs by request.
 
 use muster_control::manager::{
-    CancelCall, Empty, ListJobsReply, SubmitCall, SubmitReply, WaitJobCall, WaitWhat, error, method,
+    CancelCall, Empty, FreezeCall, ListJobsReply, SubmitCall, SubmitReply, WaitJobCall, WaitWhat,
+    error, method,
 };
 
 use crate::rig::Rig;
@@ -178,4 +179,51 @@ fn a_file_that_is_younger_than_the_manager_is_found() {
         rig.job("young.service", "start").result.as_deref(),
         Some("done")
     );
+}
+
+#[test]
+fn a_job_thaws_the_unit_that_it_is_about() {
+    let script = "trap 'echo told >/run/told; exit' TERM; trap 'echo again >/run/again' HUP; while :; do sleep 0.1; done";
+    let unit = format!(
+        "[Service]\nSlice=cold.slice\nExecStart=/bin/sh -c \"{script}\"\nExecReload=/bin/kill -HUP $MAINPID\n"
+    );
+    let Some(rig) = Rig::boot("a_job_thaws_the_unit_that_it_is_about", |machine| {
+        machine
+            .unit("a.service", unit)
+            .unit("cold.slice", "[Slice]\n")
+    }) else {
+        return;
+    };
+    if matches!(&*rig.machine_status().cgroup_mode, "legacy" | "none") {
+        println!("a_job_thaws_the_unit_that_it_is_about: skipped, this machine freezes nothing");
+        return;
+    }
+    rig.job("a.service", "start");
+    let freeze = |unit: &str, frozen| {
+        let call = FreezeCall {
+            unit: unit.to_owned(),
+            frozen,
+        };
+        let _: Empty = rig.ask(method::FREEZE, &call);
+    };
+    freeze("a.service", true);
+    let reloaded = rig.job("a.service", "reload");
+    assert_eq!(reloaded.result.as_deref(), Some("done"));
+    rig.until("it is told to reload", |rig| {
+        rig.path("/run/again").exists()
+    });
+    assert_eq!(rig.status("a.service").freezer, "running");
+    // What lies in a frozen slice is not started, and its slice is named; whoever runs there is not told, and ended in time.
+    freeze("cold.slice", true);
+    let refused = rig.job("a.service", "reload");
+    assert_eq!(refused.result.as_deref(), Some("failed"));
+    let failure = rig.status("a.service").setup_failure;
+    assert!(
+        failure.contains("cgroup /cold.slice is frozen"),
+        "{failure}"
+    );
+    freeze("cold.slice", false);
+    freeze("a.service", true);
+    rig.job("a.service", "stop");
+    assert!(rig.path("/run/told").exists(), "it ended by itself");
 }

@@ -87,6 +87,53 @@ fn a_file_system_that_never_answers_keeps_nobody_but_who_goes_there() {
     is_well(&rig, &core);
 }
 
+/// What a process needs before it starts: its variables, its folders, its number, its program.
+#[test]
+fn what_a_process_needs_may_be_where_nobody_answers() {
+    muster_lab::require!(Root, Cgroup2);
+    let unit = |lines: &str| {
+        format!("[Service]\nType=exec\nTimeoutStartSec=2\nExecStart=/bin/true\n{lines}\n")
+    };
+    let units = [
+        ("variables.service", unit("EnvironmentFile=/mnt/dead/x")),
+        ("some-variables.service", unit("EnvironmentFile=-/mnt/*/x")),
+        ("folder.service", unit("StateDirectory=dead/x")),
+        ("link.service", unit("CacheDirectory=near:dead/x")),
+        (
+            "lent.service",
+            unit("DynamicUser=yes\nStateDirectory=private-dead"),
+        ),
+        (
+            "program.service",
+            unit("ExecStart=\nExecStart=true\nExecSearchPath=/mnt/dead:/bin"),
+        ),
+    ];
+    let rig = boot(&units);
+    for (instance, place) in [
+        ("mnt-dead", "/mnt/dead"),
+        ("var-lib-dead", "/var/lib/dead"),
+        ("var-cache-dead", "/var/cache/dead"),
+        (
+            "var-lib-private-private\\x2ddead",
+            "/var/lib/private/private-dead",
+        ),
+    ] {
+        mount(&rig, instance, place);
+    }
+    let core = rig.core().unwrap();
+    for (name, _) in &units {
+        rig.ok(&["start", "--no-block", name]);
+        is_well(&rig, &core);
+    }
+    for (name, _) in &units {
+        poll_until(TIME, &format!("{name} times out"), || {
+            rig.sctl(&["is-failed", name]).status.success()
+        });
+        assert_eq!(rig.property(name, "Result"), "timeout", "{name}");
+    }
+    is_well(&rig, &core);
+}
+
 #[test]
 fn what_a_user_leaves_is_removed_by_somebody_who_has_the_time() {
     muster_lab::require!(Root, Cgroup2);

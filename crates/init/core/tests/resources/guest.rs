@@ -267,6 +267,6 @@ fn units_are_held_to_their_limits() {
     );
     assert_holds(
         &text("hog-status"),
-        &["Reached: MemoryMax (1 processes were ended for lack of memory)\n"],
+        &["Reached: MemoryMax=16777216 (1 processes were ended for lack of memory)\n"],
     );
 }

@@ -29,6 +29,27 @@ pub(crate) fn sctl(machine: &Machine, words: &[&str]) -> String {
     output.stdout
 }
 
+/// What was not there when a unit was started is not believed to be given to it because it is there now.
+#[test]
+fn a_device_that_comes_late_is_given_when_it_is_looked_for() {
+    muster_lab::require!(Root, Cgroup2, Tool("bash"));
+    let (machine, _programs) = boot(&[(
+        "late.service",
+        "[Service]\nDevicePolicy=strict\nDeviceAllow=/dev/late rw\n\
+         ExecStart=/bin/bash -c 'until (: </dev/full); do sleep 0.05; done; touch /run/opened; exec sleep 1000'\n",
+    )]);
+    sctl(&machine, &["start", "late.service"]);
+    let status = sctl(&machine, &["status", "late.service"]);
+    assert!(status.contains("DeviceAllow: /dev/late"), "{status}");
+    machine.run(["ln", "-s", "/dev/full", "/dev/late"]).unwrap();
+    assert!(!machine.path("/run/opened").exists(), "nobody has looked");
+    let status = sctl(&machine, &["status", "late.service"]);
+    assert!(!status.contains("DeviceAllow: /dev/late"), "{status}");
+    muster_lab::poll_until(TIME, "it may be opened now", || {
+        machine.path("/run/opened").exists()
+    });
+}
+
 #[test]
 fn filters_hold_and_what_cannot_be_had_is_named() {
     muster_lab::require!(Root, Cgroup2, Tool("bash"));

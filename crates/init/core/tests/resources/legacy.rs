@@ -292,7 +292,7 @@ fn a_fork_bomb_and_a_hog_are_contained_by_cgroup_v1() {
             rig.property("hog-stop.service", "ActiveState") == "failed"
         });
         assert_eq!(rig.property("hog-stop.service", "Result"), "oom-kill");
-        let told = "Reached: MemoryMax (1 processes were ended for lack of memory)\n";
+        let told = "Reached: MemoryMax=16777216 (1 processes were ended for lack of memory)\n";
         poll_until(TIME, "the one that goes on says so", || {
             rig.sctl(&["status", "hog-continue.service"]).contains(told)
         });

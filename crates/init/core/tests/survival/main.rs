@@ -1,6 +1,7 @@
 //! The manager dies at every single moment of its work, and whoever looks at the machine afterwards cannot tell.
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+mod taken_over;
 mod world;
 
 use std::cell::RefCell;

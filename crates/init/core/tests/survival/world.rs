@@ -10,7 +10,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use muster_cgroup::{Controllers, Mode, Occasion, Offer, Plan, Subsystems, Unapplied};
+use muster_cgroup::{Allotted, Controllers, Mode, Occasion, Offer, Plan, Subsystems, Unapplied};
 use muster_core::platform::{Launch, Platform, ProcessFacts, Ready, Token, Usage};
 use muster_engine::ids::{ActionId, Clock, InvocationId, Time};
 use muster_engine::protocol::{Process, SpawnError};
@@ -53,6 +53,10 @@ pub(crate) struct World {
     pub(crate) refuses: Option<&'static str>,
     /// Every process that ever was started, by its program.
     pub(crate) started: Vec<String>,
+    /// Processes that were ended for lack of memory, by cgroup; of others nobody counts them.
+    oom_kills: BTreeMap<String, u64>,
+    /// Cgroups that were given limits anew.
+    pub(crate) renewed: Vec<String>,
     /// Reaped and not acknowledged.
     pub(crate) exits: Vec<Exit>,
     /// Of those, how many this manager was told.
@@ -113,6 +117,12 @@ impl World {
         self.adopted = false;
         self.watched.clear();
         self.exits.clone()
+    }
+
+    /// A cgroup that an earlier run has left behind, in which memory ran out.
+    pub(crate) fn left_behind(&mut self, path: &str, oom_kills: u64) {
+        self.groups.insert(path.to_owned(), true);
+        self.oom_kills.insert(path.to_owned(), oom_kills);
     }
 
     fn is_populated(&self, path: &str) -> bool {
@@ -483,8 +493,11 @@ impl Platform for Sim {
         self.0.borrow_mut().watched.remove(path);
     }
 
-    fn watch_memory(&mut self, _: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+    fn watch_memory(&mut self, path: &str) -> io::Result<()> {
+        match self.0.borrow().oom_kills.contains_key(path) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     fn unwatch_memory(&mut self, _: &str) {}
@@ -508,6 +521,9 @@ impl Platform for Sim {
     fn limit(&mut self, path: &str, plan: &Plan, occasion: Occasion) -> Vec<Unapplied> {
         self.with(|world| {
             world.outer_limits_lifted |= path.is_empty() && occasion == Occasion::Change;
+            if occasion == Occasion::Change {
+                world.renewed.push(path.to_owned());
+            }
             if let Some(is_limited) = world.groups.get_mut(path) {
                 *is_limited = true;
             }
@@ -549,6 +565,10 @@ impl Platform for Sim {
         Ok(())
     }
 
+    fn thaw(&mut self, _: &str) -> io::Result<Option<Box<str>>> {
+        Ok(None)
+    }
+
     fn is_frozen(&self, _: &str) -> bool {
         false
     }
@@ -557,12 +577,17 @@ impl Platform for Sim {
         Usage::default()
     }
 
+    fn allotted(&self, _: &str) -> Allotted {
+        Allotted::default()
+    }
+
     fn usage(&self, _: &str) -> Usage {
         Usage::default()
     }
 
-    fn oom_kills(&self, _: &str) -> u64 {
-        0
+    fn oom_kills(&self, path: &str) -> u64 {
+        let world = self.0.borrow();
+        world.oom_kills.get(path).copied().unwrap_or_default()
     }
 
     fn cgroup_tree(&self) -> (&'static str, PathBuf) {

@@ -71,6 +71,8 @@ escapes! {
     root_folder_is_not_left: on_the_host("escape-from-the-root-folder"),
     no_process_hides_in_a_group_whose_name_is_no_text: on_the_host("escape-to-a-group-whose-name-is-no-text"),
     no_process_hides_in_a_group_far_below: on_the_host("escape-to-a-group-far-below"),
+    manager_does_not_wait_for_a_group_that_a_delegate_has_frozen:
+        in_a_guest("escape-by-freezing-the-group-for-commands"),
     processes_are_not_exhausted: in_a_guest("escape-by-processes"),
     bomb_of_processes_ends_with_its_unit: in_a_guest("escape-by-a-bomb-of-processes"),
     memory_is_not_exhausted: in_a_guest("escape-by-memory"),

@@ -102,7 +102,7 @@ impl Scope {
             (Input::CgroupEmpty, Running | Abandoned | StopSigterm | StopSigkill) => {
                 self.enter_dead(Outcome::Success, tools);
             }
-            (Input::OomKill, state) => self.oom_kill(state, spec, tools),
+            (Input::OomKill | Input::OomKills { .. }, state) => self.oom_kill(state, spec, tools),
             (Input::Deadline(DeadlineKind::RuntimeMax), Running | Abandoned) => {
                 tools.log(Severity::Warning, "It ran for as long as it may.");
                 self.enter_signal(Force::Terminate, Outcome::Timeout, spec, tools);

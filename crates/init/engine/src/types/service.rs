@@ -282,7 +282,7 @@ impl Service {
             Input::Exited { pid, status } => act.exited(pid, status),
             Input::Found { main } => act.found(main),
             Input::CgroupEmpty => act.cgroup_empty(),
-            Input::OomKill => act.oom_kill(),
+            Input::OomKill | Input::OomKills { .. } => act.oom_kill(),
             Input::Notified(message) => act.notified(&message),
             Input::Deadline(kind) => act.deadline(kind),
             Input::PidFile { process } => act.pid_file(process),

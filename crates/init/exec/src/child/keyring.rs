@@ -11,6 +11,9 @@ const JOIN_SESSION_KEYRING: c_int = 1;
 const LINK: c_int = 8;
 const SESSION_KEYRING: c_int = -3;
 const USER_KEYRING: c_int = -4;
+const SET_PERMISSIONS: c_int = 5;
+/// Whoever has the keyring, and root, may find and read it.
+const READ_ONLY: c_int = 0x0b0b_0000;
 /// A number that leaves a user or group as it is.
 const UNCHANGED: c_int = -1;
 
@@ -21,7 +24,8 @@ pub(super) fn join(context: &ExecContext) -> Result<(), Failure> {
         return Ok(());
     }
     let Some(identity) = &context.identity else {
-        return or_without(make(context.keyring));
+        let made = make(context.keyring);
+        return or_without(made.map(|()| tell_run(context)));
     };
     // The kernel makes a keyring for whoever is the real user, and finds the user's own by the same.
     // SAFETY: no addresses are involved, and neither can fail.
@@ -39,7 +43,30 @@ pub(super) fn join(context: &ExecContext) -> Result<(), Failure> {
     let made = be(c_long::from(user), c_long::from(group));
     let made = made.and_then(|()| make(context.keyring));
     be(uid, gid)?;
-    or_without(made)
+    or_without(made.map(|()| tell_run(context)))
+}
+
+/// Puts a key into the keyring that tells which run the process belongs to. It is root's, by which it is known to be true. A process
+/// that there is no room to tell finds the same in its environment.
+fn tell_run(context: &ExecContext) {
+    let Some(run) = &context.invocation else {
+        return;
+    };
+    let (kind, name) = (c"user".as_ptr(), c"invocation_id".as_ptr());
+    // SAFETY: two constant texts and as many bytes as is said; the other call has no addresses.
+    unsafe {
+        let key = libc::syscall(
+            libc::SYS_add_key,
+            kind,
+            name,
+            run.as_ptr(),
+            run.len(),
+            SESSION_KEYRING,
+        );
+        if key != -1 {
+            libc::syscall(libc::SYS_keyctl, SET_PERMISSIONS, key, READ_ONLY);
+        }
+    }
 }
 
 fn make(keyring: Keyring) -> Result<(), Failure> {

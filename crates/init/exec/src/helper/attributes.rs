@@ -34,9 +34,11 @@ pub(super) fn set(sandbox: &Sandbox, reporter: &Reporter) -> Result<(), SetupErr
     Ok(())
 }
 
-/// Gives the process a keyring. Where the kernel has none, or none to spare, the process does without, as with systemd.
+/// Gives the process a keyring, which tells it its run. Where the kernel has none, or none to spare, the process does without,
+/// as with systemd.
 pub(super) fn set_keyring(
     mode: Keyring,
+    run: Option<&[u8; 16]>,
     identity: Option<&Identity>,
     reporter: &Reporter,
 ) -> Result<(), SetupError> {
@@ -50,6 +52,10 @@ pub(super) fn set_keyring(
         }
         Ok(())
     });
+    if let (Ok(()), Some(run)) = (made, run) {
+        // As root again: that is how it is known to be true. Where there is no room for it, the environment says the same.
+        let _ = calls::add_session_key(c"invocation_id", run);
+    }
     let scarce = matches!(&made, Err(Errno::DQUOT));
     let made = made.during(Step::Keyring, || "cannot make a keyring".to_owned());
     match made {

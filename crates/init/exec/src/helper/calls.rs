@@ -129,6 +129,26 @@ pub(super) fn link_user_keyring() -> Result<(), Errno> {
     result(linked).map(|_| ())
 }
 
+/// Puts a key into the keyring of the session that its holders and root may find and read.
+pub(super) fn add_session_key(name: &CStr, content: &[u8]) -> Result<(), Errno> {
+    const SESSION_KEYRING: c_int = -3;
+    const SET_PERMISSIONS: c_int = 5;
+    const READ_ONLY: c_int = 0x0b0b_0000;
+    // SAFETY: two texts that end in zero, and as many bytes as is said.
+    let key = result(unsafe {
+        libc::syscall(
+            libc::SYS_add_key,
+            c"user".as_ptr(),
+            name.as_ptr(),
+            content.as_ptr(),
+            content.len(),
+            SESSION_KEYRING,
+        )
+    })?;
+    // SAFETY: no addresses are involved.
+    result(unsafe { libc::syscall(libc::SYS_keyctl, SET_PERMISSIONS, key, READ_ONLY) }).map(|_| ())
+}
+
 /// Whether a name fits a pattern of the shell's.
 pub(super) fn matches(pattern: &CStr, name: &CStr) -> bool {
     // SAFETY: two texts that end in zero.

@@ -43,6 +43,7 @@ pub(super) fn of_view(view: &View) -> String {
         (!view.no_exec.is_empty(), "NoExecPaths"),
         (view.private_tmp.is_some(), "PrivateTmp"),
         (view.private_devices, "PrivateDevices"),
+        (view.own_network, "PrivateNetwork"),
         (view.own_processes, "PrivatePIDs"),
         (view.protect_kernel_tunables, "ProtectKernelTunables"),
         (view.protect_kernel_modules, "ProtectKernelModules"),

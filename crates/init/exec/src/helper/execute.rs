@@ -103,6 +103,7 @@ pub(super) struct Last<'a> {
     pub(super) limits: &'a [Limit],
     /// Its absolute path.
     pub(super) program: &'a str,
+    pub(super) argv: Vec<CString>,
     pub(super) environment: Vec<CString>,
     pub(super) filter: Option<Program>,
     pub(super) exemption: Exemption,
@@ -120,9 +121,7 @@ impl Last<'_> {
             return Err(SetupError::new(Step::Exec, Errno::INVAL, detail));
         }
         let program = text(program)?;
-        let argv = job.argv.iter().map(|argument| text(argument));
-        let argv = argv.collect::<Result<Vec<_>, _>>()?;
-        let argv = Table::new(argv.iter().map(CString::as_c_str));
+        let argv = Table::new(self.argv.iter().map(CString::as_c_str));
         let environment = Table::new(self.environment.iter().map(CString::as_c_str));
         let filtered = directives::of_policy(&job.sandbox.system_calls);
         let mut last_words = LastWords::new(self.program);

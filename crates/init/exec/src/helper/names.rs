@@ -53,10 +53,31 @@ pub(super) fn look_up(names: &Names) -> Result<(Identity, Option<Account>), Setu
     Ok((Identity { uid, gid, groups }, account))
 }
 
+/// Refuses a user that is only lent, by a name that is somebody else's: whoever looks the name up must find the one who has it.
+pub(super) fn check_lent(name: &str, uid: u32) -> Result<(), SetupError> {
+    match search(name)? {
+        Some(known) if known.uid != uid => {
+            let detail = format!(
+                "cannot lend the user {name:?} as number {uid}: it is number {} already",
+                known.uid
+            );
+            Err(SetupError::new(Step::User, Errno::EXIST, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn find_user(name: &str) -> Result<Account, SetupError> {
-    let unknown =
-        |errno| SetupError::new(Step::User, errno, format!("cannot find the user {name:?}"));
-    let text = CString::new(name).map_err(|_| unknown(Errno::INVAL))?;
+    search(name)?.ok_or_else(|| unknown_user(name, Errno::SRCH))
+}
+
+fn unknown_user(name: &str, errno: Errno) -> SetupError {
+    SetupError::new(Step::User, errno, format!("cannot find the user {name:?}"))
+}
+
+fn search(name: &str) -> Result<Option<Account>, SetupError> {
+    let failed = |errno| unknown_user(name, errno);
+    let text = CString::new(name).map_err(|_| failed(Errno::INVAL))?;
     let found = with_room(|room| {
         // SAFETY: a structure of plain numbers and addresses, for which zero is a value.
         let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
@@ -93,7 +114,7 @@ fn find_user(name: &str) -> Result<Account, SetupError> {
         });
         (code, account)
     });
-    found.map_err(unknown)?.ok_or_else(|| unknown(Errno::SRCH))
+    found.map_err(failed)
 }
 
 fn find_group(name: &str) -> Result<u32, SetupError> {

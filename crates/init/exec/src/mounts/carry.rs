@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use super::calls::{attach_mount, change_mounts, copy_alone, copy_mount, open_place, seal_mount};
 use super::fresh::{self, Made};
 use super::inaccessible::Nodes;
+use super::objects;
 use super::root::stage;
 use super::trees::Trees;
 use super::{ViewError, refused};
@@ -205,6 +206,12 @@ impl<'a> Carrier<'a> {
                 (self.trees.of(*tree).map_err(absent)?, path)
             }
             Origin::View(path) => (self.view(), path),
+            Origin::Objects => {
+                let made = objects::make(self.trees, change)
+                    .map_err(|(errno, what)| Failure::new(errno, what))?;
+                self.fill(slot, made);
+                return Ok(());
+            }
         };
         let cannot = |what: &str| {
             let what = format!("{what} {path}");

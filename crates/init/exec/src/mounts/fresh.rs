@@ -27,7 +27,7 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 ];
 
 /// What holds for file systems that only show what the kernel has.
-const KERNELS: Attributes = Attributes {
+pub(super) const KERNELS: Attributes = Attributes {
     read_only: false,
     no_suid: true,
     no_dev: true,

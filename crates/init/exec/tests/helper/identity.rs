@@ -280,3 +280,57 @@ fn a_folder_is_entered_as_the_user() {
     assert!(failed.detail.contains(path));
     assert_eq!(output(&context(true)), "/\n");
 }
+
+/// What is in an argument may be known to the name services alone, and what a unit does not want may come from them.
+#[test]
+fn an_account_counts_in_arguments_and_may_be_unwanted() {
+    if !is_root("an_account_counts_in_arguments_and_may_be_unwanted") {
+        return;
+    }
+    let of = |program: &str, arguments: &[&str], unwanted: &[&str]| {
+        let context = sandboxed("", |sandbox| {
+            sandbox.names = Some(Names {
+                login_environment: true,
+                ..names("daemon")
+            });
+            sandbox.expands_arguments = true;
+            sandbox.unset_environment = unwanted.iter().map(|name| (*name).into()).collect();
+        });
+        output(&ExecContext {
+            program: program.into(),
+            argv: [program]
+                .iter()
+                .chain(arguments)
+                .map(|text| (*text).into())
+                .collect(),
+            ..context
+        })
+    };
+    let text = of("/bin/echo", &["${HOME}:$$", "$LOGNAME"], &[]);
+    assert_eq!(text, "/usr/sbin:$ daemon\n");
+    let unwanted = ["PATH", "SHELL", "HOME=/usr/sbin", "USER=other"];
+    let text = of("/usr/bin/env", &["$SHELL"], &unwanted);
+    let mut left: Vec<&str> = text.lines().collect();
+    left.sort_unstable();
+    assert_eq!(left, ["LOGNAME=daemon", "USER=daemon"]);
+}
+
+/// A user that is lent has its name for itself.
+#[test]
+fn nobody_is_lent_the_name_of_somebody_else() {
+    if !is_root("nobody_is_lent_the_name_of_somebody_else") {
+        return;
+    }
+    let lent = |name: &str| {
+        as_user(sandboxed("id -u", |sandbox| {
+            sandbox.lent_user = Some(name.into());
+        }))
+    };
+    assert_eq!(output(&lent("muster-test-stranger")), "4711\n");
+    for name in ["daemon", "1"] {
+        let (step, failed) = failure(&lent(name));
+        assert_eq!(step, Step::User, "{name}");
+        let detail = &failed.detail;
+        assert!(detail.contains("number 1 already"), "{detail}");
+    }
+}

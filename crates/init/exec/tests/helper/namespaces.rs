@@ -46,6 +46,39 @@ fn a_network_of_its_own_has_a_loopback_that_works() {
 }
 
 #[test]
+fn a_network_of_its_own_is_seen_among_the_kernels_objects() {
+    if !is_root("a_network_of_its_own_is_seen_among_the_kernels_objects") {
+        return;
+    }
+    let script = "echo $(ls /sys/class/net); grep -c ' /sys/' /proc/self/mounts; echo 1 >/sys/x";
+    let of = |own_network| {
+        let text = output(&sandboxed(
+            &format!("exec 2>&1; {script} || true"),
+            |sandbox| {
+                sandbox.namespaces.network = Namespace::Own;
+                sandbox.view.own_network = own_network;
+                sandbox.view.own_mounts = true;
+                sandbox.view.protect_kernel_tunables = true;
+            },
+        ));
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (machines, own) = (of(false), of(true));
+    assert_eq!(own[0], "lo", "the machine has {}", machines[0]);
+    assert!(own[2].contains("Read-only"), "{own:?}");
+    // Control groups, and whatever else is mounted there, are there as before.
+    assert_ne!(own[1], "0");
+    let groups = "stat -f -c %T /sys/fs/cgroup; test -w /sys/fs/cgroup && echo open";
+    let of = |own_network| {
+        output(&sandboxed(groups, |sandbox| {
+            sandbox.namespaces.network = Namespace::Own;
+            sandbox.view.own_network = own_network;
+        }))
+    };
+    assert_eq!(of(true), of(false));
+}
+
+#[test]
 fn a_namespace_is_joined_by_its_file() {
     if !is_root("a_namespace_is_joined_by_its_file") {
         return;

@@ -94,6 +94,35 @@ fn a_session_lasts_as_long_as_the_program() {
 }
 
 #[test]
+fn variables_of_a_session_count_in_arguments_and_may_be_unwanted() {
+    if !can_run("variables_of_a_session_count_in_arguments_and_may_be_unwanted") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    isolated(move || {
+        let service = noted(folder.path());
+        with_services(folder.path(), &[("muster-test", &service)]);
+        let of = |program: &str, argument: &str, unwanted: &str| {
+            let mut context = with_login("", "muster-test");
+            context.program = program.into();
+            context.argv = vec![program.into(), argument.into()];
+            context.environment.push("OWN=kept".into());
+            let sandbox = context.sandbox.get_or_insert_default();
+            sandbox.expands_arguments = true;
+            sandbox.unset_environment = vec![unwanted.into()];
+            run(&context).output
+        };
+        assert_eq!(of("/bin/echo", "${FROM_PAM} ${OWN}", "NONE"), "yes kept\n");
+        assert_eq!(of("/bin/echo", "${FROM_PAM} ${OWN}", "FROM_PAM"), " kept\n");
+        let text = of("/usr/bin/env", "OTHER=x", "FROM_PAM=yes");
+        assert!(
+            text.contains("OWN=kept") && !text.contains("FROM_PAM"),
+            "{text}"
+        );
+    });
+}
+
+#[test]
 fn a_session_is_closed_when_the_start_fails_later() {
     if !can_run("a_session_is_closed_when_the_start_fails_later") {
         return;

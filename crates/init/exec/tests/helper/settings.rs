@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 
+use muster_exec::variables::EnvironmentFile;
 use muster_exec::{
     ExecContext, Keyring, Limit, NumaPolicy, PassedFd, Step, Stream, WorkingDirectory, delegate,
 };
@@ -48,6 +49,34 @@ fn an_empty_sandbox_changes_nothing() {
         .map(|v| v.split('=').next().unwrap())
         .collect();
     assert_eq!(names, ["OWN", "PATH", "PWD"], "{text}");
+}
+
+#[test]
+fn variables_come_from_files_that_the_manager_does_not_wait_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, optional| EnvironmentFile {
+        path: folder.path().join(name).to_str().unwrap().into(),
+        optional,
+    };
+    std::fs::write(folder.path().join("a.env"), "A=first\nB='b b'\n").unwrap();
+    std::fs::write(folder.path().join("b.env"), "A=second\n").unwrap();
+    let with = |files: Vec<EnvironmentFile>| {
+        let mut context = sandboxed("", |sandbox| {
+            sandbox.environment_files = files;
+            sandbox.expands_arguments = true;
+        });
+        context.environment.push("A=unit".into());
+        ExecContext {
+            program: "/bin/echo".into(),
+            argv: vec!["echo".into(), "${A}".into(), "$B".into()],
+            ..context
+        }
+    };
+    let text = output(&with(vec![file("*.env", false), file("none", true)]));
+    assert_eq!(text, "second b b\n");
+    let (step, failed) = failure(&with(vec![file("none", false)]));
+    assert_eq!(step, Step::Exec);
+    assert!(failed.detail.contains("none"), "{failed:?}");
 }
 
 #[test]
@@ -166,6 +195,15 @@ fn a_keyring_is_the_users_own() {
     }
     assert!(ran.output.contains("_ses"), "{}", ran.output);
     assert!(ran.output.lines().all(|line| line.contains(" 4711 ")));
+    // Root's key, which the process may read, tells which run it is.
+    let told = ExecContext {
+        argv: ["sh", "-c", "grep -c 'invocation_id: 16' /proc/keys"]
+            .map(Into::into)
+            .into(),
+        invocation: Some([7; 16]),
+        ..context(Keyring::Private)
+    };
+    assert_eq!(output(&told), "1\n");
     let shared = run(&context(Keyring::Shared));
     assert!(shared.output.contains("_uid.4711"), "{}", shared.output);
 }

@@ -99,7 +99,7 @@ fn settings_that_the_kernel_refuses_are_named() {
     assert_eq!((code, errno), (206, libc::EINVAL));
 }
 
-/// The caller is suspended meanwhile, so opening a fifo without a reader must not wait for one.
+/// The caller waits meanwhile, so opening a fifo without a reader must not wait for one.
 #[test]
 fn what_would_wait_fails_instead() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ mod descriptors;
 mod failures;
 mod groups;
 mod guest;
+mod held_up;
 mod parents;
 mod rig;
 mod settings;

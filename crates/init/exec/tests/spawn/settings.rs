@@ -8,6 +8,9 @@ use muster_exec::{
     WorkingDirectory,
 };
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
 use crate::rig::{is_root, output, program, shell, spawn, terminal, wait};
 
 const RLIMIT_CORE: u32 = 4;
@@ -105,6 +108,35 @@ fn a_process_leads_a_session_if_it_is_to() {
     assert!(pid == group && pid == session);
     let (pid, _, session) = fields(false);
     assert_ne!(pid, session);
+}
+
+/// In a container nobody may have a better level than the usual one: a daemon that wishes for one runs all the same.
+#[test]
+fn a_level_that_is_too_good_for_a_process_is_the_best_that_it_may_have() {
+    let nice = |limit: u64, level: i8| {
+        let old = getrlimit(Resource::Nice);
+        let new = Rlimit {
+            current: Some(limit),
+            maximum: old.maximum.map(|highest| highest.max(limit)),
+        };
+        setrlimit(Resource::Nice, new).ok()?;
+        let mut own = capabilities(None).unwrap();
+        own.effective.remove(CapabilitySet::SYS_NICE);
+        set_capabilities(None, own).unwrap();
+        let text = with("nice", |context| context.nice = Some(level));
+        own.effective |= own.permitted & CapabilitySet::SYS_NICE;
+        set_capabilities(None, own).unwrap();
+        setrlimit(Resource::Nice, old).unwrap();
+        Some(text.trim_end().to_owned())
+    };
+    let usual = with("nice", |_| {});
+    assert_eq!(nice(0, -5).as_deref(), Some(usual.trim_end()));
+    assert_eq!(nice(0, 7).as_deref(), Some("7"));
+    // Whoever may not raise the limit has no better levels to try.
+    for (limit, level) in [(23, "-3"), (30, "-5")] {
+        let got = nice(limit, -5);
+        assert!(got.as_deref().is_none_or(|got| got == level), "{got:?}");
+    }
 }
 
 #[test]
@@ -307,6 +339,22 @@ fn a_keyring_is_the_users_own_and_another_in_each_process() {
     }
     assert!(own.contains("_ses"), "{own}");
     assert!(own.lines().all(|line| line.contains(" 4711 ")), "{own}");
+    // Root's key, which the process may read, tells which run it is.
+    let told = |keyring| {
+        with(
+            "grep -c 'invocation_id: 16' /proc/keys || true",
+            |context| {
+                context.keyring = keyring;
+                context.invocation = Some([7; 16]);
+                context.identity = Some(Identity {
+                    uid: 4711,
+                    gid: 4711,
+                    groups: Vec::new(),
+                });
+            },
+        )
+    };
+    assert_eq!(told(Keyring::Private), "1\n");
     let shared = keys(Keyring::Shared, 4711);
     assert!(shared.contains("_uid.4711"), "{shared}");
     // Serial numbers of sessions that are this user's, and nobody else's on this machine.

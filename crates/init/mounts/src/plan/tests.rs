@@ -1,5 +1,7 @@
 mod fake;
 mod images;
+mod links;
+mod objects;
 mod properties;
 mod world;
 
@@ -109,6 +111,7 @@ fn show(action: &Action) -> String {
                 Origin::Tree(Tree::Image(number), path) => format!("image{number}:{path}"),
                 Origin::Tree(Tree::Extended(hierarchy), path) => format!("{hierarchy:?}:{path}"),
                 Origin::View(path) => format!("view:{path}"),
+                Origin::Objects => "objects".to_owned(),
             };
             let recursive = if *recursive { "" } else { " alone" };
             format!(

@@ -239,7 +239,7 @@ pub(crate) enum UnitVerb {
     Cancel(Cancel),
     /// Send a signal to the processes of units
     Kill(Kill),
-    /// Stop the processes of units from running, without ending them
+    /// Stop the processes of units from running, without ending them, until a job or `thaw` lets them run again
     Freeze(AskUnits),
     /// Let frozen units run again
     Thaw(AskUnits),

@@ -84,6 +84,43 @@ fn a_newer_group_is_refused_too() {
     assert!(sandbox.unknown.is_empty());
 }
 
+/// A newer call for what an older one does is allowed and refused with it.
+#[test]
+fn newer_calls_are_in_the_groups_of_their_kin() {
+    for (group, newer) in [
+        (
+            "@file-system",
+            &[
+                "file_getattr",
+                "file_setattr",
+                "getxattrat",
+                "listmount",
+                "listxattrat",
+                "open_tree",
+                "removexattrat",
+                "setxattrat",
+                "statmount",
+            ][..],
+        ),
+        ("@mount", &["open_tree", "open_tree_attr"]),
+        ("@default", &["mseal"]),
+        (
+            "@known",
+            &["cachestat", "lsm_get_self_attr", "lsm_set_self_attr"],
+        ),
+    ] {
+        for name in newer {
+            let listed = |group: &str| {
+                let mut found = false;
+                each(group, &mut |call| found |= call == *name);
+                found
+            };
+            assert!(listed(group), "{name} is in {group}");
+            assert!(listed("@known"), "{name} is known");
+        }
+    }
+}
+
 #[test]
 fn a_list_of_allowed_calls_starts_programs_and_one_of_logged_calls_is_as_it_says() {
     let nothing = filter(true, &[]);

@@ -7,6 +7,25 @@ use muster_seccomp::{group, groups};
 
 /// Groups that versions after 252 added.
 const NEWER: [&str; 1] = ["@sandbox"];
+/// Calls that kernels have had only since then, and one that moved closer to the files that it opens.
+const NEWER_CALLS: [&str; 16] = [
+    "cachestat",
+    "file_getattr",
+    "file_setattr",
+    "getxattrat",
+    "listmount",
+    "listxattrat",
+    "lsm_get_self_attr",
+    "lsm_list_modules",
+    "lsm_set_self_attr",
+    "mseal",
+    "open_tree",
+    "open_tree_attr",
+    "removexattrat",
+    "setxattrat",
+    "statmount",
+    "uretprobe",
+];
 
 /// Every group of systemd 252 with its members, as it prints them itself.
 #[test]
@@ -39,7 +58,9 @@ fn groups_are_those_of_systemd() {
             }
         }
         let ours: BTreeSet<&str> = group(line).into_iter().flatten().collect();
-        assert_eq!(ours, theirs, "{line}");
+        let newer = |name: &&str| NEWER_CALLS.contains(name) && !theirs.contains(name);
+        let then: BTreeSet<&str> = ours.iter().copied().filter(|name| !newer(name)).collect();
+        assert_eq!(then, theirs, "{line}");
         seen.insert(line);
     }
     let old = groups().filter(|name| !NEWER.contains(name));

@@ -36,8 +36,9 @@ fn add_usage(subject: &Subject<'_>, sheet: &mut Sheet<'_>) {
     }
     sheet.number_or("MemoryAvailable", usage.memory_available, INFINITY);
     sheet.number_or("CPUUsageNSec", usage.cpu, NOT_SET);
-    sheet.text("EffectiveCPUs", "");
-    sheet.text("EffectiveMemoryNodes", "");
+    // The kernel puts commas between ranges, systemd spaces.
+    sheet.text("EffectiveCPUs", usage.processors.replace(',', " "));
+    sheet.text("EffectiveMemoryNodes", usage.memory_nodes.replace(',', " "));
     sheet.number_or("TasksCurrent", usage.tasks, NOT_SET);
     let names = [
         "IPIngressBytes",

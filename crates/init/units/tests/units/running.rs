@@ -87,6 +87,26 @@ fn a_running_service_shows_its_processes() {
 }
 
 #[test]
+fn what_a_unit_may_use_is_shown() {
+    let mut runtime = Runtime::default();
+    let unlimited = lines("bare.service", &runtime);
+    assert_has(&unlimited, "MemoryAvailable=infinity");
+    let is_limited = unlimited.iter().any(|line| line.starts_with("Effective"));
+    assert!(!is_limited, "nothing is known and nothing said");
+    runtime.usage.memory_available = Some(4096);
+    runtime.usage.processors = "0-3,6".into();
+    runtime.usage.memory_nodes = "0".into();
+    let limited = [
+        "MemoryAvailable=4096",
+        "EffectiveCPUs=0-3 6",
+        "EffectiveMemoryNodes=0",
+    ];
+    for line in limited {
+        assert_has(&lines("bare.service", &runtime), line);
+    }
+}
+
+#[test]
 fn commands_show_how_they_ended() {
     for (code, status, shown) in [
         (1, 3, "code=exited ; status=3 }"),

@@ -1,8 +1,11 @@
 //! What is to be seen of the file system.
 
+use std::path::Path;
+
 use muster_exec::folders::{Folder, Kind};
 use muster_mounts::{
-    Bind, Folders, Place, ProcOthers, Propagation, ProtectHome, ProtectSystem, Temporary, View,
+    Bind, Folders, Link, Place, ProcOthers, Propagation, ProtectHome, ProtectSystem, Temporary,
+    View,
 };
 use muster_unit_file::config::{
     MountPropagation, ProtectControlGroups as ControlGroups, ProtectHome as Home, ProtectProc,
@@ -14,6 +17,9 @@ use muster_units::effective;
 use super::{Of, images};
 use crate::context::{Facts, private_tmp};
 
+/// Where a process in another root finds out what the machine runs: the first of these that there is.
+const RELEASES: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
+const HOSTS_RELEASE: &str = "/run/host/os-release";
 /// What hides others' private folders: it is empty, and nobody writes there.
 const NOTHING: &str = "ro,mode=0755";
 
@@ -22,6 +28,12 @@ pub(super) fn of(of: Of<'_>, facts: &Facts<'_>) -> View {
     let stated = &exec.sandbox;
     let root = images::root(&exec.images);
     let has_root = root.is_some();
+    // What is guarded has to be there.
+    let guards = stated.protect_kernel_tunables
+        || stated.protect_control_groups != ControlGroups::No
+        || stated.protect_proc != ProtectProc::Default
+        || super::only_processes(of.config);
+    let has_own_network = stated.private_network || stated.network_namespace_path.is_some();
     let mut view = View {
         root,
         read_write: places(&stated.read_write_paths),
@@ -82,7 +94,8 @@ pub(super) fn of(of: Of<'_>, facts: &Facts<'_>) -> View {
         only_processes: super::only_processes(of.config),
         own_processes: stated.private_pids,
         // Without another root they are there anyway.
-        kernel_file_systems: has_root && exec.images.mount_api_vfs.unwrap_or(true),
+        kernel_file_systems: has_root && (exec.images.mount_api_vfs != Some(false) || guards),
+        own_network: has_own_network && stated.private_mounts != Some(false),
         propagation: stated.mount_flags.map(|flags| match flags {
             MountPropagation::Shared => Propagation::Shared,
             MountPropagation::Slave => Propagation::Slave,
@@ -107,6 +120,16 @@ pub(super) fn of(of: Of<'_>, facts: &Facts<'_>) -> View {
     for folder in of.folders {
         add_folder(&mut view, folder, has_root);
     }
+    // In what is mounted at /run there is a place for that, but nothing is made in what the unit puts there.
+    let has_place = view.kernel_file_systems && !puts_something_at(&view, HOSTS_RELEASE);
+    let releases = RELEASES.iter().filter(|_| has_place);
+    view.binds.extend(releases.map(|source| Bind {
+        source: (*source).into(),
+        destination: HOSTS_RELEASE.into(),
+        read_only: true,
+        recursive: false,
+        optional: true,
+    }));
     // What a service is told to write into stays writable, whatever else of the kernel's files does not.
     if let Some(file) = muster_cgroup::pressure_file(facts.pressure) {
         view.read_write.push(Place {
@@ -126,6 +149,15 @@ pub(super) fn of(of: Of<'_>, facts: &Facts<'_>) -> View {
         });
     }
     view
+}
+
+/// Whether a path is in something that the unit mounts.
+fn puts_something_at(view: &View, path: &str) -> bool {
+    let binds = view.binds.iter().map(|bind| &bind.destination);
+    let images = view.images.iter().map(|image| &image.destination);
+    binds
+        .chain(images)
+        .any(|place| Path::new(path).starts_with(&**place))
 }
 
 fn private_folders(of: Of<'_>, facts: &Facts<'_>) -> Folders {
@@ -184,6 +216,10 @@ fn add_folder(view: &mut View, folder: &Folder, has_root: bool) {
         None if has_root => view.binds.push(bind(&folder.path)),
         None => {}
     }
+    view.own_links.extend(folder.links().map(|link| Link {
+        path: link.into(),
+        folder: folder.path.clone(),
+    }));
     if folder.kind != Kind::Configuration {
         let seen = match &folder.private {
             Some(private) if has_root => &private.public,

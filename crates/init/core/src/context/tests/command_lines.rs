@@ -1,9 +1,10 @@
 //! Programs, arguments and prefixes.
 
 use muster_engine::protocol::ExecKind;
+use muster_exec::ExecContext;
 use muster_unit_file::config::CommandPhase;
 
-use super::rig::{Fake, START, built_by, context, failure};
+use super::rig::{Fake, START, built_by, context, failure, variable};
 
 fn argv(lines: &str) -> Vec<String> {
     let built = built_by(&mut Fake::default(), lines, START, |_| {}).unwrap();
@@ -26,6 +27,69 @@ fn variables_come_from_the_environment_of_the_process() {
     );
     // With an at sign the zeroth argument is the unit's own.
     assert_eq!(argv("ExecStart=@/bin/x -x y"), ["-x", "y"]);
+}
+
+/// What only the helper learns may be in an argument, or be unwanted.
+#[test]
+fn whoever_knows_all_variables_replaces_them_and_takes_them_away() {
+    let built = |lines: &str| {
+        let mut fake = Fake::default();
+        fake.distant = Some("/far");
+        fake.files.insert("/near/b".into(), b"B=file\n".to_vec());
+        let lines = format!("Environment=A=1\nUnsetEnvironment=A=2 LANG\n{lines}");
+        built_by(&mut fake, &lines, START, |_| {}).unwrap().context
+    };
+    let argv = |context: &ExecContext| context.argv.join(" ");
+    for lines in [
+        "User=stranger",
+        "User=jo\nPAMName=login",
+        "EnvironmentFile=/near/b\nEnvironmentFile=-/far/x",
+        "EnvironmentFile=/far/*.env",
+    ] {
+        let context = built(&format!("{lines}\nExecStart=/bin/x ${{HOME}} $A"));
+        assert_eq!(argv(&context), "/bin/x ${HOME} $A", "{lines}");
+        assert_eq!(variable(&context, "A"), Some("1"));
+        assert_eq!(variable(&context, "LANG"), Some("C"), "{lines}");
+        assert_eq!(variable(&context, "B"), None, "{lines}");
+        let sandbox = context.sandbox.unwrap();
+        assert!(sandbox.expands_arguments, "{lines}");
+        assert_eq!(sandbox.unset_environment, ["A=2".into(), "LANG".into()]);
+        let count = lines.matches("EnvironmentFile").count();
+        assert_eq!(sandbox.environment_files.len(), count, "{lines}");
+        let context = built(&format!("{lines}\nExecStart=:/bin/x ${{HOME}} $A"));
+        assert!(!context.sandbox.unwrap().expands_arguments, "{lines}");
+    }
+    for lines in [
+        "User=jo",
+        "User=jo\nPrivateTmp=yes",
+        "EnvironmentFile=/near/*",
+    ] {
+        let context = built(&format!("{lines}\nExecStart=/bin/x ${{A}} $LANG"));
+        assert_eq!(argv(&context), "/bin/x 1", "{lines}");
+        assert_eq!(variable(&context, "LANG"), None, "{lines}");
+        let read = lines.starts_with("Env").then_some("file");
+        assert_eq!(variable(&context, "B"), read, "{lines}");
+        let sandbox = context.sandbox.unwrap_or_default();
+        assert!(!sandbox.expands_arguments && sandbox.unset_environment.is_empty());
+    }
+}
+
+#[test]
+fn a_program_is_not_looked_for_where_nobody_may_answer() {
+    let mut fake = Fake::default();
+    fake.distant = Some("/far");
+    fake.programs.insert("/usr/bin/tool".into());
+    let mut built = |lines: &str| {
+        let context = built_by(&mut fake, lines, START, |_| {}).unwrap().context;
+        let folders = context.sandbox.map(|sandbox| sandbox.program_folders);
+        (context.program.to_string(), folders)
+    };
+    let (program, folders) = built("ExecSearchPath=/far/bin:/usr/bin\nExecStart=tool");
+    assert_eq!(program, "tool");
+    assert_eq!(folders.unwrap(), ["/far/bin".into(), "/usr/bin".into()]);
+    // Behind the folder that has it nobody looks.
+    let near = built("ExecSearchPath=/usr/bin:/far/bin\nExecStart=tool");
+    assert_eq!(near, ("/usr/bin/tool".to_owned(), None));
 }
 
 #[test]

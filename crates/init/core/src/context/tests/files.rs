@@ -89,6 +89,34 @@ fn a_full_folder_gets_its_owner_from_whatever_sets_the_process_up() {
 }
 
 #[test]
+fn a_folder_that_may_never_answer_is_left_to_whatever_sets_the_process_up() {
+    let mut fake = Fake::default();
+    fake.distant = Some("/var/lib/far");
+    let lines =
+        "ExecStart=/bin/x\nUser=web\nStateDirectory=far/a near near:far/link\nCacheDirectory=c";
+    let mut built = built_by(&mut fake, lines, START, |_| {}).unwrap();
+    make_folders(&mut built, &mut fake).unwrap();
+    let left = built.context.sandbox.unwrap().folders;
+    let links: Vec<_> = left
+        .iter()
+        .map(|one| (&*one.path, one.link.as_deref()))
+        .collect();
+    let expected = [
+        ("/var/lib/near", Some("/var/lib/far/link")),
+        ("/var/lib/far/a", None),
+    ];
+    assert_eq!(links, expected);
+    // One that is to go stays rather than keep the manager.
+    fake.distant = Some("/run/far");
+    let config = unit("ExecStart=/bin/x\nRuntimeDirectory=far near");
+    let run = (InvocationId(7), false);
+    let (paths, remarks) = put_folders_away(&config, &Default::default(), run, &mut fake);
+    assert_eq!(paths, [format!("/run/near-{:032x}", 7)]);
+    assert_eq!(remarks.len(), 1);
+    assert!(remarks[0].contains("/run/far"), "{}", remarks[0]);
+}
+
+#[test]
 fn folders_of_a_user_that_only_name_services_know_are_given_by_who_asks_them() {
     for (command, only) in [("/bin/x", false), ("+/bin/x", true), ("!/bin/x", true)] {
         let lines = format!("User=far\nStateDirectory=s\nExecStart={command}");
@@ -227,9 +255,9 @@ fn the_real_machine_reads_matches_and_holds_data() {
     for name in ["b.env", "a.env", ".hidden.env", "other"] {
         std::fs::write(root.path().join(name), name).unwrap();
     }
-    let machine = RealMachine::new(Path::new("/"), Path::new("/nonexistent"));
+    let mut machine = RealMachine::new(Path::new("/"), Path::new("/nonexistent"));
     let pattern = root.path().join("*.env");
-    let found = machine.matching(pattern.to_str().unwrap());
+    let found = machine.matching(pattern.to_str().unwrap()).unwrap();
     let expected =
         ["a.env", "b.env"].map(|name| root.path().join(name).to_str().unwrap().to_owned());
     assert_eq!(found, expected);

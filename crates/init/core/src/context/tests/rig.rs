@@ -58,23 +58,39 @@ impl Default for Fake {
     }
 }
 
+impl Fake {
+    fn is_distant(&self, path: &str) -> bool {
+        self.distant.is_some_and(|place| path.starts_with(place))
+    }
+
+    /// Whoever goes there would never come back.
+    #[track_caller]
+    fn must_not_wait_at(&self, path: &str) {
+        assert!(!self.is_distant(path), "{path} was gone to");
+    }
+}
+
 impl Machine for Fake {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.must_not_wait_at(path);
         let found = self.files.get(path).cloned();
         found.ok_or_else(|| io::Error::from_raw_os_error(2))
     }
 
-    fn matching(&self, pattern: &str) -> Vec<String> {
+    fn matching(&mut self, pattern: &str) -> Option<Vec<String>> {
         let fits = |path: &&String| muster_unit_file::install::glob(pattern, path);
-        self.files.keys().filter(fits).cloned().collect()
+        let found: Vec<String> = self.files.keys().filter(fits).cloned().collect();
+        let waits = self.is_distant(pattern) || found.iter().any(|path| self.is_distant(path));
+        (!waits).then_some(found)
     }
 
     fn is_program(&self, path: &str) -> bool {
+        self.must_not_wait_at(path);
         self.programs.contains(path)
     }
 
     fn may_wait_at(&mut self, path: &str) -> bool {
-        self.distant.is_some_and(|place| path.starts_with(place))
+        self.is_distant(path)
     }
 
     fn variable(&self, name: &str) -> Option<String> {
@@ -116,6 +132,7 @@ impl Machine for Fake {
     }
 
     fn make_folder(&mut self, folder: &Folder) -> Result<bool, FolderError> {
+        self.must_not_wait_at(&folder.path);
         match folder.mode {
             READ_ONLY => Err(FolderError {
                 detail: format!("cannot make the folder {}", folder.path).into(),
@@ -126,6 +143,7 @@ impl Machine for Fake {
     }
 
     fn put_away(&mut self, folder: &Folder, tag: &str) -> Result<Option<String>, FolderError> {
+        self.must_not_wait_at(&folder.path);
         Ok(Some(format!("{}-{tag}", folder.path)))
     }
 }

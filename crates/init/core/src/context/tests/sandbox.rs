@@ -129,6 +129,18 @@ fn a_dynamic_user_is_kept_from_everything_that_would_outlive_it() {
     assert_eq!(hidden, ["/var/lib/private"]);
     let bound: Vec<&str> = view.binds.iter().map(|bind| &*bind.destination).collect();
     assert_eq!(bound, real[1..]);
+    // Whatever covers the links, their folders are found by them.
+    let links: Vec<_> = view
+        .own_links
+        .iter()
+        .map(|link| (&*link.path, &*link.folder))
+        .collect();
+    let expected = [
+        ("/var/lib/a", real[1]),
+        ("/var/lib/l", real[2]),
+        ("/var/lib/b/c", real[2]),
+    ];
+    assert_eq!(links, expected);
     assert_eq!(variable(context, "USER"), Some("x"));
     let state = variable(context, "STATE_DIRECTORY");
     assert_eq!(state, Some("/var/lib/a:/var/lib/b/c"));
@@ -153,6 +165,25 @@ fn names_that_files_do_not_know_are_left_to_the_name_services() {
     assert_eq!(names.group.as_deref(), Some("web"));
     assert_eq!(names.groups, [Box::from("away")]);
     assert!(names.login_environment && !names.only_for_folders);
+    // They may also know whose a number is.
+    let names = sandbox("User=4711").names.unwrap();
+    assert_eq!(names.user.as_deref(), Some("4711"));
+}
+
+#[test]
+fn a_name_for_a_lent_user_is_nobody_elses() {
+    let lent = |lines: &str| sandbox(lines).lent_user;
+    assert_eq!(
+        lent("DynamicUser=yes\nUser=guest").as_deref(),
+        Some("guest")
+    );
+    // The name follows from the unit's, or is not lent.
+    for lines in ["DynamicUser=yes", "User=jo\nPrivateTmp=yes"] {
+        assert_eq!(lent(lines), None, "{lines}");
+    }
+    let marked = "ExecStart=!/bin/x\nDynamicUser=yes\nUser=guest";
+    let built = built_by(&mut Fake::default(), marked, START, |_| {}).unwrap();
+    assert_eq!(built.context.sandbox.unwrap().lent_user, None);
 }
 
 #[test]
@@ -326,8 +357,15 @@ fn a_root_of_its_own_has_the_kernels_file_systems_and_the_units_folders() {
     let expected = [
         ("/var/lib/private/a", "/var/lib/a"),
         ("/var/log/private/l", "/var/log/l"),
+        ("/etc/os-release", "/run/host/os-release"),
+        ("/usr/lib/os-release", "/run/host/os-release"),
     ];
     assert_eq!(binds, expected);
+    let told = view.binds.iter().filter(|bind| bind.read_only);
+    assert_eq!(told.filter(|bind| bind.optional).count(), 2);
+    // Nothing is made in what is the unit's own.
+    let own = self::view("RootDirectory=/srv/box\nBindPaths=/srv/run:/run");
+    assert_eq!(own.binds.len(), 1);
     assert!(view.temporary.is_empty());
     let image = self::view("RootImage=/i\nRootImageOptions=ro root:nosuid home:x\nMountAPIVFS=no");
     assert!(!image.kernel_file_systems);
@@ -337,6 +375,28 @@ fn a_root_of_its_own_has_the_kernels_file_systems_and_the_units_folders() {
     assert_eq!(&*image.path, "/i");
     assert_eq!(image.options_of(Part::Root), "ro,nosuid");
     assert_eq!(image.options_of(Part::Home), "x");
+}
+
+/// What is to be guarded or hidden in the kernel's file systems has to be there.
+#[test]
+fn guarding_the_kernels_file_systems_means_having_them() {
+    let has = |lines: &str| {
+        let view = view(&format!("RootDirectory=/srv/box\nMountAPIVFS=no\n{lines}"));
+        view.kernel_file_systems
+    };
+    for lines in ["", "ProtectKernelLogs=yes", "ProtectProc=default"] {
+        assert!(!has(lines), "{lines}");
+    }
+    for lines in [
+        "ProtectKernelTunables=yes",
+        "ProtectControlGroups=yes",
+        "ProtectControlGroups=private",
+        "ProtectProc=invisible",
+        "ProcSubset=pid",
+    ] {
+        assert!(has(lines), "{lines}");
+    }
+    assert!(!view("ProtectKernelTunables=yes").kernel_file_systems);
 }
 
 #[test]

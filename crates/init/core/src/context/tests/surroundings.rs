@@ -217,8 +217,6 @@ fn accounts_are_looked_up_by_name_and_number() {
         (0, 40, vec![])
     );
     assert_eq!(context("").identity, None);
-    let error = failure("User=4711\nStateDirectory=x");
-    assert_eq!((error.exit_code, error.errno), (217, 3));
     let error = failure("DynamicUser=yes\nUser=full");
     assert_eq!(error.exit_code, 217);
     assert!(error.step.contains("full"), "{}", error.step);

@@ -195,18 +195,17 @@ impl RealPlatform {
 
     pub(super) fn set_frozen(&mut self, text: &str, frozen: bool) -> io::Result<()> {
         let path = path(text)?;
-        self.tree
-            .set_frozen(&path, frozen)
-            .map_err(io::Error::other)?;
-        let done = self
-            .tree
-            .wait_frozen(&path, frozen, FREEZE_PATIENCE)
-            .map_err(io::Error::other)?;
-        if done {
+        let changed = self.tree.change_frozen(&path, frozen, FREEZE_PATIENCE);
+        if changed.map_err(io::Error::other)? {
             Ok(())
         } else {
             Err(io::ErrorKind::TimedOut.into())
         }
+    }
+
+    pub(super) fn thaw_one(&mut self, text: &str) -> io::Result<Option<Box<str>>> {
+        let above = self.tree.thaw(&path(text)?).map_err(io::Error::other)?;
+        Ok(above.map(|above| above.unit().unwrap_or_default().into()))
     }
 
     pub(super) fn usage_of(&self, text: &str) -> Usage {

@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 
 use muster_engine::ids::ActionId;
 use muster_engine::protocol::{Process, SpawnError};
-use muster_exec::{ExecContext, Launch as ExecLaunch, Parent, Prepared};
+use muster_exec::{ExecContext, Launch as ExecLaunch, Parent, Prepared, Spawned};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::{RealPlatform, cgroups};
-use crate::platform::{Launch, ProcessFacts};
+use crate::platform::{Launch, Platform, ProcessFacts};
 
 /// The kind of file system that pidfds of newer kernels live in; only there do inodes name processes.
 const PIDFS_MAGIC: u64 = 0x5049_4446;
@@ -58,10 +58,8 @@ impl RealPlatform {
             joins: &joins,
             parent: Parent::Same,
         };
-        let spawned = self
-            .spawner
-            .spawn(&mut prepared, &how, &mut self.slot)
-            .map_err(|error| failed(&error))?;
+        let spawned = self.spawner.spawn(&mut prepared, &how, &mut self.slot);
+        let spawned = self.live_on(spawned).map_err(|error| failed(&error))?;
         self.tree.record(&path, spawned.pid);
         let pid = u32::try_from(spawned.pid.as_raw_nonzero().get()).unwrap_or_default();
         self.pidfds.insert(pid, spawned.pidfd);
@@ -87,7 +85,20 @@ impl RealPlatform {
             parent: Parent::Same,
         };
         let spawned = self.spawner.spawn(&mut prepared, &how, &mut self.slot);
+        let spawned = self.live_on(spawned);
         spawned.map(drop).map_err(io::Error::other)
+    }
+
+    /// A start that somebody held up has taken seconds, and more of them may follow before `muster-init` is heard again: it gets
+    /// its sign of life after each.
+    fn live_on(
+        &mut self,
+        spawned: Result<Spawned, muster_exec::SpawnError>,
+    ) -> Result<Spawned, muster_exec::SpawnError> {
+        if matches!(&spawned, Err(error) if error.errno == libc::ETIMEDOUT) {
+            self.pong();
+        }
+        spawned
     }
 
     pub(super) fn take_over(&mut self, process: &Process) -> bool {

@@ -514,7 +514,7 @@ proptest! {
                 }))),
                 1 => Some(Input::Reload),
                 2 => Some(Input::BusName { owned: true }),
-                3 => Some(Input::OomKill),
+                3 => Some(Input::OomKills { total: 1 }),
                 4 => Some(dice.pick(&[Input::Incoming, Input::Attached, Input::PathTriggered { index: 0 }])),
                 5 => Some(Input::Waiting { pid: 1 }),
                 6 => Some(Input::Idle),

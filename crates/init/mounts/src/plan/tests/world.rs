@@ -189,7 +189,9 @@ impl World {
                     Origin::Tree(Tree::Image(number), path) => {
                         (self.images[usize::from(*number)], path)
                     }
-                    Origin::Tree(Tree::Root | Tree::Extended(_), _) => panic!("there is none"),
+                    Origin::Tree(Tree::Root | Tree::Extended(_), _) | Origin::Objects => {
+                        panic!("there is none")
+                    }
                     Origin::View(path) => (self.root, path),
                 };
                 let from = self.walk(root, path).expect("what is copied is there");

@@ -4,16 +4,10 @@
 //! which may be none; `$$` is a dollar sign. A variable that is not set is empty. Everything else stays as it is, also
 //! `$NAME` inside an argument.
 
-use std::collections::BTreeMap;
-
-/// The variables that a command line can refer to.
-pub(super) type Variables = BTreeMap<Box<str>, Box<str>>;
+use super::Variables;
 
 /// The arguments with all variables replaced.
-pub(super) fn arguments<'t>(
-    argv: impl Iterator<Item = &'t str>,
-    variables: &Variables,
-) -> Vec<Box<str>> {
+pub fn arguments<'t>(argv: impl Iterator<Item = &'t str>, variables: &Variables) -> Vec<Box<str>> {
     let mut expanded = Vec::new();
     for argument in argv {
         match whole_variable(argument) {
