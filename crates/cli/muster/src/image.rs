@@ -47,11 +47,18 @@ pub(crate) enum ImageCommandError {
 impl ImageCommandError {
     pub(crate) fn exit(&self) -> Exit {
         let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let is_taken = |error: &BuildError| {
+            matches!(
+                error,
+                BuildError::OutputInUse(_) | BuildError::OutputBusy(_)
+            )
+        };
         match self {
             Self::Platform { .. } | Self::Registry(RegistryError::Name { .. }) => Exit::Usage,
-            Self::Build(BuildError::OutputInUse(_))
-            | Self::Pull(PullError::Write(BuildError::OutputInUse(_)))
-            | Self::Invalid { .. } => Exit::Refused,
+            Self::Build(error) | Self::Pull(PullError::Write(error)) if is_taken(error) => {
+                Exit::Refused
+            }
+            Self::Invalid { .. } => Exit::Refused,
             Self::File { source, .. } if is_missing(source) => Exit::NotFound,
             Self::Layout(LayoutError::Read { source, .. }) if is_missing(source) => Exit::NotFound,
             Self::Layout(LayoutError::NoSuchImage { .. }) => Exit::NotFound,

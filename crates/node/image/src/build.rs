@@ -5,12 +5,15 @@
 //! * [`pull`] copies an image from any [`BlobSource`](crate::BlobSource) into a layout. Pushing to a registry is
 //!   `RegistrySource::push`.
 //!
+//! A layout that was not finished, because something failed or ended the program, is gone on with by the next try to the same place.
+//!
 //! What is built depends on its input only: entries are sorted, owned by root and of 1970, documents have sorted keys. The same
 //! input gives the same digests, on any machine with the same version of Muster.
 
 mod assemble;
 mod inspect;
 mod pack;
+mod program;
 mod pull;
 mod validate;
 mod writer;
@@ -33,9 +36,9 @@ pub use self::validate::{Finding, Severity, validate};
 pub enum Content {
     /// Everything in a folder becomes the one layer.
     Folder(PathBuf),
-    /// A program that needs nothing else becomes the one file of the one layer, and the entry point.
+    /// A program that needs nothing else becomes the one file of the one layer, executable for everybody, and the entry point.
     Binary {
-        /// The program.
+        /// The program, or a link to it.
         program: PathBuf,
         /// Where it is in the image: `/bin/NAME` unless it is said.
         path: Option<String>,
@@ -79,7 +82,8 @@ pub struct BuildOrder {
     pub format: LayerFormat,
     /// Its name in the layout.
     pub name: Option<String>,
-    /// Where the layout goes: a new or empty folder, or a file if [`as_archive`](Self::as_archive).
+    /// Where the layout goes: a new or empty folder, or a file if [`as_archive`](Self::as_archive). In the folder that is packed it
+    /// is left out.
     pub output: PathBuf,
     /// Make a tar archive.
     pub as_archive: bool,
@@ -103,6 +107,9 @@ pub enum BuildError {
     /// The output is there already.
     #[error("{} is there and not empty", .0.display())]
     OutputInUse(PathBuf),
+    /// Somebody else makes it at this moment.
+    #[error("{} is being written by another process", .0.display())]
+    OutputBusy(PathBuf),
     /// A file is of a kind that images do not have, or has a name that means something else in one.
     #[error("{} cannot be packed: {reason}", path.display())]
     Unpackable {

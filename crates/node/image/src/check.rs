@@ -1,9 +1,8 @@
 //! Looking for damage, slowly: blobs are hashed again, trees are compared with their seals.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::Path;
+use std::fs;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,12 +11,11 @@ use muster_api::domain::Digest;
 use muster_telemetry::ErrorChain;
 
 use crate::db;
-use crate::error::MaintainError;
+use crate::error::{InstallError, MaintainError};
 use crate::folders::OnDisk;
-use crate::hash::Hasher;
-use crate::inventory::LayerRecord;
 use crate::ledger::Going;
-use crate::seal::{self, Pace, Unhurried};
+use crate::look::{Kind, Sight, Suspect};
+use crate::seal::{Pace, Unhurried};
 use crate::source::BlobSource;
 use crate::store::{ImageStore, Inner};
 
@@ -46,7 +44,7 @@ impl Default for CheckSettings {
 /// What a round found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Blobs and layers that were read.
+    /// Blobs and layers that were read to their ends, or found damaged before.
     pub checked: usize,
     /// What is in quarantine now.
     pub damaged: Vec<Digest>,
@@ -79,7 +77,8 @@ impl ImageStore {
         }
     }
 
-    /// Reads everything once. What is damaged goes to the quarantine: from then on it is not there.
+    /// Reads everything once. What is damaged goes to the quarantine: from then on it is not there. What cannot be looked at for
+    /// want of memory, descriptors or the like is nobody's damage, and has its turn in the next round.
     pub async fn check(&self, bytes_per_second: u64) -> Result<CheckReport, MaintainError> {
         let stop = StopOnDrop(Arc::default());
         let throttle = Throttle {
@@ -151,28 +150,6 @@ impl Pace for Throttle {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Blob,
-    Layer,
-}
-
-/// Something that was taken out of the inventory.
-#[derive(Debug, Clone)]
-enum Suspect {
-    Blob(u64),
-    Layer(LayerRecord),
-}
-
-impl Suspect {
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Blob(bytes) => *bytes,
-            Self::Layer(layer) => layer.bytes,
-        }
-    }
-}
-
 impl Inner {
     fn check(&self, mut throttle: Throttle) -> Result<CheckReport, MaintainError> {
         let (blobs, layers) = {
@@ -188,13 +165,17 @@ impl Inner {
             let Some(known) = self.known(&digest, kind) else {
                 continue;
             };
-            let is_good = self.is_whole(&digest, &known, &mut throttle);
+            let sight = self.look(&digest, &known, &mut throttle);
             if throttle.is_stopped() {
                 return Err(MaintainError::Stopped);
             }
-            report.checked += 1;
-            if !is_good {
-                self.judge(digest, kind, &mut report)?;
+            match sight {
+                Sight::Whole => report.checked += 1,
+                Sight::Damaged => {
+                    report.checked += 1;
+                    self.judge(digest, kind, &mut report)?;
+                }
+                Sight::Unseen(error) => warn_of(&digest, &error),
             }
         }
         Ok(report)
@@ -218,15 +199,6 @@ impl Inner {
         }
     }
 
-    fn is_whole(&self, digest: &Digest, known: &Suspect, pace: &mut dyn Pace) -> bool {
-        match known {
-            Suspect::Blob(_) => hash_file(&self.folders.blob(digest), digest, pace)
-                .is_ok_and(|found| found == *digest),
-            Suspect::Layer(layer) => seal::seal(&self.folders.layer(digest), pace)
-                .is_ok_and(|found| found.seal == layer.seal),
-        }
-    }
-
     /// Takes something suspicious out, looks again now that nobody can change it, and puts it into quarantine.
     ///
     /// What was collected meanwhile is not damaged but gone, and what was collected and came again is good.
@@ -239,9 +211,17 @@ impl Inner {
         let Some((suspect, _going)) = self.disown(&digest, kind) else {
             return Ok(());
         };
-        if self.is_whole(&digest, &suspect, &mut Unhurried) {
-            self.own(digest, suspect);
-            return Ok(());
+        match self.look(&digest, &suspect, &mut Unhurried) {
+            Sight::Damaged => {}
+            Sight::Whole => {
+                self.own(digest, suspect);
+                return Ok(());
+            }
+            Sight::Unseen(error) => {
+                warn_of(&digest, &error);
+                self.own(digest, suspect);
+                return Ok(());
+            }
         }
         tracing::error!(%digest, ?kind, "damage found in the image store");
         let write = move |db: &_| match kind {
@@ -262,12 +242,19 @@ impl Inner {
             self.folders
                 .discard(&quarantine)
                 .and_then(|()| match fs::rename(&path, &quarantine) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                    moved => moved.on_disk("move to the quarantine", &path),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+                    moved => moved
+                        .map(|()| true)
+                        .on_disk("move to the quarantine", &path),
                 });
-        moved.map_err(MaintainError::Disk)?;
+        let is_set_aside = moved.map_err(MaintainError::Disk)?;
         let mut state = self.ledger.lock();
-        state.inventory.quarantined.insert(digest, suspect.bytes());
+        let quarantined = &mut state.inventory.quarantined;
+        match is_set_aside {
+            true => quarantined.insert(digest, suspect.bytes()),
+            // Nothing is there of what takes no space any more.
+            false => quarantined.remove(&digest),
+        };
         let items = state.inventory.items.iter();
         let affected = items.filter(|(_, item)| {
             item.removed_at.is_none()
@@ -276,6 +263,16 @@ impl Inner {
         report.items.extend(affected.map(|(item, _)| *item));
         report.damaged.push(digest);
         Ok(())
+    }
+
+    /// Somebody found a blob to be something else than its name says: if that is so, it is not there any more.
+    pub(crate) fn doubt(&self, digest: Digest) -> Result<(), InstallError> {
+        let judged = self.judge(digest, Kind::Blob, &mut CheckReport::default());
+        judged.map_err(|error| match error {
+            MaintainError::Disk(source) => InstallError::Disk { digest, source },
+            MaintainError::Database(source) => InstallError::Database { digest, source },
+            MaintainError::Stopped => InstallError::Stopped { digest },
+        })
     }
 
     /// From here on it is not there, unless it was gone already.
@@ -299,17 +296,6 @@ impl Inner {
     }
 }
 
-fn hash_file(path: &Path, digest: &Digest, pace: &mut dyn Pace) -> io::Result<Digest> {
-    let mut file = File::open(path)?;
-    let mut hasher = Hasher::like(digest);
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finish()),
-            length => {
-                hasher.update(&buffer[..length]);
-                pace.read(length)?;
-            }
-        }
-    }
+fn warn_of(digest: &Digest, error: &io::Error) {
+    tracing::warn!(%digest, %error, "cannot look for damage; what is there is believed until the next round");
 }

@@ -38,6 +38,12 @@ pub enum InstallError {
         #[source]
         source: FetchBlobError,
     },
+    /// A document was there, and is damaged or gone. It is got anew when it is asked for again.
+    #[error("document {digest} is damaged on the disk")]
+    Damaged {
+        /// Which document.
+        digest: Digest,
+    },
     /// A document of the item makes no sense.
     #[error("cannot use document {digest}")]
     Document {

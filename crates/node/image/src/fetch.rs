@@ -68,6 +68,8 @@ pub(crate) struct Wanted {
     pub(crate) limit: u64,
     pub(crate) tries: u32,
     pub(crate) delay: Duration,
+    /// Sources may keep documents apart from other blobs.
+    pub(crate) is_document: bool,
 }
 
 /// How a place did.
@@ -151,7 +153,11 @@ impl Transfer<'_> {
         if self.is_complete() {
             return Ok(Turn::Complete);
         }
-        let mut places = match source.places(self.wanted.digest).await {
+        let places = match self.wanted.is_document {
+            true => source.places(self.wanted.digest),
+            false => source.content_places(self.wanted.digest),
+        };
+        let mut places = match places.await {
             Ok(places) if places.is_empty() => return Err(FetchBlobError::NoPlaces),
             Ok(places) => places,
             Err(error) => return Ok(Turn::Broken(error)),

@@ -7,6 +7,7 @@
 //! unpacking/<algorithm>-<hex>/  what has come of a layer so far
 //! quarantine/<algorithm>-<hex>  found damaged
 //! trash/<n>                     about to be removed
+//! boot                          the boot that the quarantine is of
 //! ```
 
 use std::fs::{self, DirBuilder, File};
@@ -248,9 +249,7 @@ impl Folders {
 
     /// What the file system has left for this user beyond what images leave to others.
     pub(crate) fn free(&self) -> Result<Free, DiskError> {
-        let stat =
-            rustix::fs::statvfs(&self.root).on_disk("ask for the free space of", &self.root)?;
-        Ok(Free::of(&stat))
+        Free::below(&self.root)
     }
 
     /// Bytes of that.
@@ -274,6 +273,12 @@ pub(crate) struct Free {
 }
 
 impl Free {
+    /// Of the file system that a folder is on.
+    pub(crate) fn below(folder: &Path) -> Result<Self, DiskError> {
+        let stat = rustix::fs::statvfs(folder).on_disk("ask for the free space of", folder)?;
+        Ok(Self::of(&stat))
+    }
+
     fn of(stat: &rustix::fs::StatVfs) -> Self {
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         let headroom = (bytes(stat.f_blocks) / LEFT_TO_OTHERS).min(MOST_LEFT_TO_OTHERS);

@@ -33,6 +33,13 @@ impl Hasher {
     }
 }
 
+/// Whether bytes are what a digest says.
+pub(crate) fn is_of(digest: &Digest, bytes: &[u8]) -> bool {
+    let mut hasher = Hasher::like(digest);
+    hasher.update(bytes);
+    hasher.finish() == *digest
+}
+
 /// The SHA-256 digest of some bytes.
 pub(crate) fn sha256(bytes: &[u8]) -> Digest {
     Digest::from_sha256(Sha256::digest(bytes).into())

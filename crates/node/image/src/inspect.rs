@@ -27,7 +27,7 @@ struct Documents {
 
 impl ImageStore {
     /// What a digest leads to, as [`mirror`](Self::mirror) would find it, from documents alone: layers stay where they are.
-    /// Documents that are here are not asked for. Each is asked for once, without a second try.
+    /// Documents that are here and whole are not asked for. Each is asked for once, without a second try.
     pub async fn inspect(
         &self,
         digest: Digest,
@@ -76,15 +76,19 @@ impl ImageStore {
             .inventory
             .blobs
             .contains_key(&digest);
-        let bytes = match is_here {
+        let here = match is_here {
             true => {
                 let store = self.clone();
-                blocking(digest, move || store.inner.read_blob(&digest)).await?
+                blocking(digest, move || store.inner.read_blob(&digest)).await
             }
-            false => {
+            false => Err(InstallError::Damaged { digest }),
+        };
+        let bytes = match here {
+            Err(InstallError::Damaged { .. }) => {
                 let fetched = fetch_whole(source, digest, size, limit).await;
                 fetched.map_err(|source| InstallError::Fetch { digest, source })?
             }
+            here => here?,
         };
         documents.bytes = documents
             .bytes
@@ -118,6 +122,7 @@ async fn fetch_whole(
         limit,
         tries: 1,
         delay: std::time::Duration::ZERO,
+        is_document: true,
     };
     let (out, mut pieces) = mpsc::channel(QUEUE);
     let nobody = std::collections::BTreeSet::new();

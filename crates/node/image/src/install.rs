@@ -14,8 +14,10 @@ use crate::db;
 use crate::documents;
 use crate::error::InstallError;
 use crate::fetch::FetchBlobError;
+use crate::hash;
 use crate::inventory::ItemRecord;
 use crate::ledger::Pins;
+use crate::look;
 use crate::progress::{Meter, Progress};
 use crate::source::BlobSource;
 use crate::store::{ImageStore, Inner, InstalledImage};
@@ -215,7 +217,10 @@ impl ImageStore {
                         };
                         self.fetch_layer(job, order).await
                     }
-                    _ => self.fetch_blob(job, layer.digest, Some(layer.size)).await,
+                    _ => {
+                        self.fetch_content(job, layer.digest, Some(layer.size))
+                            .await
+                    }
                 }
             });
         }
@@ -272,14 +277,21 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 impl Inner {
-    /// A blob that is a document.
+    /// A blob that is a document, and still what it was. They are small, so each is compared whenever it is read: a wrong value
+    /// would be believed, and damage would keep an item from starting until the next round of checks.
     pub(crate) fn read_blob(&self, digest: &Digest) -> Result<Vec<u8>, InstallError> {
         let limit = self.settings.documents.document_bytes as u64;
-        let read = documents::read(&self.folders.blob(digest), limit).map_err(disk(*digest))?;
-        read.ok_or_else(|| InstallError::Fetch {
-            digest: *digest,
-            source: FetchBlobError::TooLarge { limit },
-        })
+        let known = self.ledger.lock().inventory.blobs.get(digest).copied();
+        let digest = *digest;
+        match documents::read(&self.folders.blob(&digest), limit) {
+            Ok(Some(bytes)) if hash::is_of(&digest, &bytes) => Ok(bytes),
+            Ok(None) if known.is_none_or(|known| known > limit) => Err(InstallError::Fetch {
+                digest,
+                source: FetchBlobError::TooLarge { limit },
+            }),
+            Err(error) if !look::is_damage(&error.source) => Err(disk(digest)(error)),
+            Ok(_) | Err(_) => Err(InstallError::Damaged { digest }),
+        }
     }
 
     pub(crate) fn read_document(&self, digest: &Digest) -> Result<Document, InstallError> {
@@ -340,8 +352,23 @@ impl Inner {
         }
     }
 
-    /// A complete item whose parts are all there.
+    /// A complete item whose parts are all there. A document that turns out to be damaged is not, so that it is got anew.
     pub(crate) fn find(&self, digest: Digest) -> Result<Option<InstalledImage>, InstallError> {
+        self.unless_damaged(self.find_recorded(digest))
+    }
+
+    /// What was read of an item; nothing, and no longer there, if a document of it is damaged.
+    pub(crate) fn unless_damaged<T>(
+        &self,
+        read: Result<Option<T>, InstallError>,
+    ) -> Result<Option<T>, InstallError> {
+        match read {
+            Err(InstallError::Damaged { digest }) => self.doubt(digest).map(|()| None),
+            read => read,
+        }
+    }
+
+    fn find_recorded(&self, digest: Digest) -> Result<Option<InstalledImage>, InstallError> {
         let record = {
             let state = self.ledger.lock();
             let inventory = &state.inventory;

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::fetch::Piece;
 use crate::hash::Hasher;
+use crate::ledger::Reservation;
 use crate::progress::Meter;
 
 /// Gives a blob's bytes in order: first those that are in its file, then those that come. What comes is also written to the
@@ -26,6 +27,8 @@ pub(crate) struct Intake {
     current: Bytes,
     hasher: Hasher,
     meter: Arc<Meter>,
+    /// Is told what has come into the file.
+    space: Option<Arc<Reservation>>,
 }
 
 impl Intake {
@@ -53,7 +56,14 @@ impl Intake {
             current: Bytes::new(),
             hasher: Hasher::like(digest),
             meter,
+            space: None,
         })
+    }
+
+    /// The same in space that was reserved for what comes.
+    pub(crate) fn within(mut self, space: Arc<Reservation>) -> Self {
+        self.space = Some(space);
+        self
     }
 
     /// A blob of which the file at `path` has everything.
@@ -68,6 +78,7 @@ impl Intake {
             current: Bytes::new(),
             hasher: Hasher::like(digest),
             meter,
+            space: None,
         })
     }
 
@@ -90,6 +101,9 @@ impl Intake {
         match coming.blocking_recv() {
             Some(Piece::Bytes(bytes)) => {
                 self.file.write_all_at(&bytes, self.position)?;
+                if let Some(space) = &self.space {
+                    space.wrote(self.position - self.there + bytes.len() as u64);
+                }
                 if self.position == self.there {
                     muster_fault::hit(crate::fault::BLOB_STARTED);
                 }

@@ -21,10 +21,19 @@ pub(crate) struct Ledger {
 pub(crate) struct State {
     pub(crate) inventory: Inventory,
     pub(crate) reserved: u64,
+    /// Of what is reserved, this much is on disk: the file system no longer has it to give.
+    written: u64,
     /// No longer in the inventory, but their records and files may still be there: nobody may put them there anew yet.
     pub(crate) going: BTreeSet<Digest>,
     /// Pinned when the store was opened, because nobody could say who needs them.
     recovered: BTreeSet<Digest>,
+}
+
+impl State {
+    /// What running downloads may still take of what the file system has left.
+    pub(crate) fn still_to_come(&self) -> u64 {
+        self.reserved.saturating_sub(self.written)
+    }
 }
 
 impl Ledger {
@@ -109,6 +118,8 @@ pub(crate) struct Reservation {
     ledger: Arc<Ledger>,
     /// Written only while the ledger is locked.
     bytes: AtomicU64,
+    /// Of these, so many are on disk. Never more, and written under the same lock.
+    written: AtomicU64,
 }
 
 impl Reservation {
@@ -127,10 +138,11 @@ impl Reservation {
         Ok(Self {
             ledger: Arc::clone(ledger),
             bytes: AtomicU64::new(bytes),
+            written: AtomicU64::new(0),
         })
     }
 
-    /// The same space as two: without so many bytes, and these.
+    /// The same space as two: without so many bytes, and these. Nothing of it has been written yet.
     pub(crate) fn split(self, bytes: u64) -> (Self, Self) {
         let state = self.ledger.lock();
         let all = self.bytes.load(Ordering::Relaxed);
@@ -140,6 +152,7 @@ impl Reservation {
         let part = Self {
             ledger: Arc::clone(&self.ledger),
             bytes: AtomicU64::new(bytes),
+            written: AtomicU64::new(0),
         };
         (self, part)
     }
@@ -163,9 +176,18 @@ impl Reservation {
         Ok(())
     }
 
+    /// So many bytes in all are on disk. What was written beyond what is reserved was nobody's promise.
+    pub(crate) fn wrote(&self, bytes: u64) {
+        let mut state = self.ledger.lock();
+        let bytes = bytes.min(self.bytes.load(Ordering::Relaxed));
+        let before = self.written.swap(bytes, Ordering::Relaxed);
+        state.written = state.written - before + bytes;
+    }
+
     /// What it was for is in the inventory from now on, under the lock that is held.
     pub(crate) fn give_back(&self, state: &mut State) {
         state.reserved -= self.bytes.swap(0, Ordering::Relaxed);
+        state.written -= self.written.swap(0, Ordering::Relaxed);
     }
 }
 
@@ -272,5 +294,31 @@ mod tests {
         assert_eq!(ledger.lock().reserved, 100);
         drop(other);
         assert_eq!(ledger.lock().reserved, 0);
+    }
+
+    #[test]
+    fn what_is_on_disk_is_not_still_to_come() {
+        let ledger = Arc::new(Ledger::default());
+        let to_come = || ledger.lock().still_to_come();
+        let take = |bytes| Reservation::take(&ledger, bytes, u64::MAX).expect("no limit");
+        let (space, content) = take(100).split(60);
+        assert_eq!(to_come(), 100);
+        space.wrote(30);
+        space.wrote(35);
+        content.wrote(10);
+        assert_eq!(to_come(), 55);
+        // The limit that was set is about all of it.
+        assert_eq!(ledger.lock().reserved, 100);
+        content.wrote(200);
+        assert_eq!(to_come(), 5, "more was written than was promised");
+        content.extend_to(300, u64::MAX).expect("no limit");
+        content.wrote(250);
+        assert_eq!(to_come(), 55);
+        space.give_back(&mut ledger.lock());
+        assert_eq!(to_come(), 50);
+        space.wrote(40);
+        assert_eq!(to_come(), 50, "it is over");
+        drop((space, content));
+        assert_eq!((to_come(), ledger.lock().written), (0, 0));
     }
 }

@@ -58,14 +58,17 @@
 //! * **There means there.** A blob or layer is believed present only when its content, its name and its record are on disk, in this
 //!   order. What a kill or a power cut leaves in between is a part (blobs, verified again when wanted), or is compared with its
 //!   seal (layers, which carry it with them). So is everything when the database is lost.
-//! * **Verified.** Nothing gets its name before its digest was computed from the very bytes that were written.
+//! * **Verified.** Nothing gets its name before its digest was computed from the very bytes that were written. Documents are compared
+//!   again whenever they are read: one that the disk damaged is got anew, and not believed.
+//! * **Damage is of the disk.** What is found damaged is set aside: a layer until the machine boots anew or no item needs it, because
+//!   an instance may run on it, a blob until there is a good one. Whoever lacks descriptors or memory to look finds no damage.
 //! * **Wanted is safe.** [`gc_plan`] never takes what a wanted item needs or an installation uses. An item is wanted from its
 //!   installation until [`ImageStore::keep`] is called without it, and stays [`StoreSettings::item_ttl`] beyond that unless space is
 //!   short.
 //! * **Bounded.** Documents by their limits, whatever their descriptors say; memory by buffers (about 2 MiB per download, and for
 //!   a layer the window of its compression and the table of its folders: at most 32 MiB in all); space by a reservation before
-//!   the first byte is asked for, and by what is left to others while layers grow; tries by number; downloads, and with them
-//!   threads and memory, by [`StoreSettings::parallel`].
+//!   the first byte is asked for, of which the file system is asked for what is not written yet, and by what is left to others while
+//!   layers grow; tries by number; downloads, and with them threads and memory, by [`StoreSettings::parallel`].
 //! * **One owner.** A lock on the folder keeps other processes out.
 //!
 //! # Security
@@ -93,9 +96,11 @@ mod install;
 mod intake;
 mod inventory;
 mod ledger;
+mod look;
 mod mirror;
 mod open;
 mod progress;
+mod quarantine;
 mod seal;
 mod settings;
 mod source;

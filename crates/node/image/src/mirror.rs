@@ -186,9 +186,12 @@ impl ImageStore {
         job.meter.expect_more(self.missing(&content.blobs));
         let fetches = FuturesUnordered::new();
         for (blob, size) in &content.blobs {
-            fetches.push(self.fetch_blob(&job, *blob, *size));
+            fetches.push(self.fetch_content(&job, *blob, *size));
         }
         fetches.try_collect::<()>().await?;
+        for (config, size) in content.configs() {
+            self.fetch_document(&job, config, Some(size)).await?;
+        }
         job.meter.report();
         muster_fault::hit(crate::fault::ITEM_FETCHED);
 
@@ -200,7 +203,7 @@ impl ImageStore {
         Ok(images)
     }
 
-    /// A mirrored item that is complete and whole, without asking anybody.
+    /// A mirrored item that is complete and whole, without asking anybody. A document that turns out to be damaged is not there.
     pub async fn mirrored(
         &self,
         digest: Digest,
@@ -216,7 +219,8 @@ impl ImageStore {
             }
             store.inner.images_of(content).map(Some)
         };
-        blocking(digest, read).await
+        let inner = Arc::clone(&self.inner);
+        blocking(digest, move || inner.unless_damaged(read())).await
     }
 
     /// Whether a mirrored item is there.

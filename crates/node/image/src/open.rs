@@ -12,6 +12,7 @@ use crate::error::OpenImagesError;
 use crate::folders::{DiskError, Folders, OnDisk};
 use crate::imprint;
 use crate::inventory::{GcPlan, Inventory, LayerRecord, PartialRecord};
+use crate::quarantine;
 use crate::seal::{self, Unhurried};
 use crate::store::unix_seconds;
 
@@ -124,6 +125,7 @@ fn compare(
         let partial = PartialRecord { bytes, since };
         inventory.partials.insert(digest, partial);
     }
+    folders.end_quarantine_of_earlier_boots(&quarantine::this_boot())?;
     for (digest, bytes) in folders.found_flat("quarantine")? {
         // A damaged tree may not even be readable; it then counts with what its name says.
         let tree = seal::seal(&folders.quarantine(&digest), &mut Unhurried);

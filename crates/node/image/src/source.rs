@@ -26,6 +26,14 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub trait BlobSource: fmt::Debug + Send + Sync + 'static {
     /// The places where a blob can be had, the best first. Asked again when all of them have failed or are no longer valid.
     fn places(&self, digest: Digest) -> BoxFuture<'_, Result<Vec<Box<dyn BlobPlace>>, BoxError>>;
+
+    /// The same for a blob that is no document: sources that keep documents apart need not look among them.
+    fn content_places(
+        &self,
+        digest: Digest,
+    ) -> BoxFuture<'_, Result<Vec<Box<dyn BlobPlace>>, BoxError>> {
+        self.places(digest)
+    }
 }
 
 /// A place where one blob can be had.

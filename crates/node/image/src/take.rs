@@ -37,6 +37,9 @@ pub(crate) struct LayerOrder {
 /// What is made of a blob.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose {
+    /// A blob that is read here.
+    Document,
+    /// A blob that is kept as it is.
     Blob,
     Layer(LayerOrder),
 }
@@ -62,7 +65,7 @@ pub(crate) struct Task {
     pub(crate) purpose: Purpose,
     pub(crate) there: u64,
     /// Space for what comes.
-    pub(crate) space: Reservation,
+    pub(crate) space: Arc<Reservation>,
     /// Space for what is made of it.
     pub(crate) content: Arc<Reservation>,
 }
@@ -83,10 +86,11 @@ impl fmt::Debug for Room {
 }
 
 impl Budget for Room {
-    /// What all layers together have written is gone from what is free, so nobody has to count it.
+    /// What all layers together have written is gone from what is free, so of this one only what is reserved has to know of it.
     fn covers(&self, bytes: u64) -> bool {
         let limit = self.inner.settings.max_bytes;
         let is_within = limit.is_none_or(|limit| self.content.extend_to(bytes, limit).is_ok());
+        self.content.wrote(bytes.saturating_sub(UNDER_WAY));
         let is_left = |free: Free| {
             let under_way = UNDER_WAY.saturating_mul(self.inner.settings.parallel as u64);
             free.bytes > under_way && free.files > 0
@@ -99,7 +103,7 @@ impl Budget for Room {
 impl Task {
     pub(crate) fn run(self, coming: mpsc::Receiver<Piece>) -> Result<Outcome, InstallError> {
         let outcome = match self.purpose {
-            Purpose::Blob => self.take_blob(coming),
+            Purpose::Document | Purpose::Blob => self.take_blob(coming),
             Purpose::Layer(order) => self.take_layer(&order, coming),
         };
         self.account_for_part();
@@ -214,9 +218,10 @@ impl Task {
     fn intake(&self, coming: mpsc::Receiver<Piece>) -> Result<Intake, InstallError> {
         let path = self.inner.folders.partial(&self.digest);
         let meter = Arc::clone(&self.meter);
-        Intake::resume(&path, self.there, &self.digest, coming, meter)
+        let intake = Intake::resume(&path, self.there, &self.digest, coming, meter)
             .on_disk("write", &path)
-            .map_err(disk(self.digest))
+            .map_err(disk(self.digest))?;
+        Ok(intake.within(Arc::clone(&self.space)))
     }
 
     fn whole_blob(&self) -> Result<Intake, InstallError> {
@@ -313,8 +318,7 @@ impl Task {
             true => Durability::None,
             false => Durability::SyncFs,
         };
-        let free = self.inner.folders.free_bytes().map_err(disk(self.digest))?;
-        options.limits.total_bytes = options.limits.total_bytes.min(free);
+        // It asks what is free as the layer comes: sizes of files say nothing about that, for they count holes.
         options.budget = Some(Arc::new(Room {
             inner: Arc::clone(&self.inner),
             content: Arc::clone(&self.content),
@@ -345,6 +349,7 @@ impl Task {
             .blobs
             .insert(digest, bytes);
         muster_fault::hit(crate::fault::BLOB_RECORDED);
+        self.inner.end_quarantine_of_blob(&digest);
         Ok(())
     }
 

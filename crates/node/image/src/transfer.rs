@@ -34,7 +34,8 @@ struct Held {
 }
 
 impl ImageStore {
-    /// Makes a document present. It will be read into memory, so it may not claim to be larger than documents are.
+    /// Makes a document present, anew if the one that is here is damaged. It will be read into memory, so it may not claim to be
+    /// larger than documents are.
     pub(crate) async fn fetch_document(
         &self,
         job: &Job,
@@ -42,7 +43,28 @@ impl ImageStore {
         size: Option<u64>,
     ) -> Result<(), InstallError> {
         self.check_claim(digest, size)?;
-        self.fetch_blob(job, digest, size).await
+        self.fetch_blob(job, digest, size, Purpose::Document)
+            .await?;
+        let store = self.clone();
+        match blocking(digest, move || store.inner.read_blob(&digest)).await {
+            Err(InstallError::Damaged { .. }) => {}
+            // What else may be wrong with it, whoever reads it will say.
+            _ => return Ok(()),
+        }
+        tracing::warn!(%digest, "a document is damaged and is got anew");
+        let store = self.clone();
+        blocking(digest, move || store.inner.doubt(digest)).await?;
+        self.fetch_blob(job, digest, size, Purpose::Document).await
+    }
+
+    /// Makes a blob present that nobody here looks into.
+    pub(crate) async fn fetch_content(
+        &self,
+        job: &Job,
+        digest: Digest,
+        size: Option<u64>,
+    ) -> Result<(), InstallError> {
+        self.fetch_blob(job, digest, size, Purpose::Blob).await
     }
 
     /// Refuses a document that says of itself that it is too large.
@@ -56,12 +78,12 @@ impl ImageStore {
         checked.map_err(|source| InstallError::Fetch { digest, source })
     }
 
-    /// Makes a blob present.
-    pub(crate) async fn fetch_blob(
+    async fn fetch_blob(
         &self,
         job: &Job,
         digest: Digest,
         size: Option<u64>,
+        purpose: Purpose,
     ) -> Result<(), InstallError> {
         let turn = self.inner.turns.take(digest).await;
         self.inner.ledger.until_gone(&digest).await;
@@ -75,7 +97,7 @@ impl ImageStore {
         {
             return Ok(());
         }
-        self.transfer(job, digest, size, Purpose::Blob, turn).await
+        self.transfer(job, digest, size, purpose, turn).await
     }
 
     /// Makes a layer present.
@@ -170,6 +192,7 @@ impl ImageStore {
             limit,
             tries: self.inner.settings.tries.max(1),
             delay: self.inner.settings.retry_delay,
+            is_document: matches!(purpose, Purpose::Document),
         };
         let store = self.clone();
         let all = size.unwrap_or(limit);
@@ -183,7 +206,7 @@ impl ImageStore {
             digest,
             purpose,
             there,
-            space,
+            space: Arc::new(space),
             content: Arc::new(content),
         };
         let taking = blocking(digest, move || {
@@ -238,7 +261,7 @@ impl Inner {
         purpose: Purpose,
     ) -> Result<(Reservation, Reservation), InstallError> {
         let content = match purpose {
-            Purpose::Blob => 0,
+            Purpose::Document | Purpose::Blob => 0,
             Purpose::Layer(order) => match order.format {
                 LayerFormat::Tar => all,
                 LayerFormat::TarGzip | LayerFormat::TarZstd => all.saturating_mul(EXPECTED_RATIO),
@@ -253,8 +276,9 @@ impl Inner {
             limit,
         };
         for last in [false, true] {
+            // In this order: what is written in between counts twice rather than not at all.
+            let promised = self.ledger.lock().still_to_come();
             let free = self.folders.free_bytes().map_err(disk(digest))?;
-            let promised = self.ledger.lock().reserved;
             let short = needed.saturating_add(promised).saturating_sub(free);
             let missing = match (short, Reservation::take(&self.ledger, needed, limit)) {
                 (0, Ok(reservation)) => return Ok(reservation.split(content)),

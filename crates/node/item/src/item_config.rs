@@ -94,7 +94,8 @@ impl Default for RunParameters {
     }
 }
 
-/// The most that an instance may use. What is absent is not limited.
+/// The most that an instance may use. What is absent is not limited by its item: a runtime may have a limit of its own. What is
+/// written as 0 is absent: nothing could run with none of it, and writers that leave nothing out mean that nothing was said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quotas {
     /// Processing power in DMIPS.
@@ -245,7 +246,10 @@ impl RunParameters {
 
 impl Quotas {
     fn read(at: &At<'_>) -> Result<Self, ReadDocumentError> {
-        let amount = |name| at.optional(name, |at| at.unsigned());
+        let amount = |name| {
+            let said = at.optional(name, |at| at.unsigned())?;
+            Ok(said.filter(|it| *it > 0))
+        };
         Ok(Self {
             cpu_dmips_limit: amount("cpuDMIPSLimit")?,
             ram_limit: amount("ramLimit")?,

@@ -35,7 +35,8 @@
 //! * **Lenient where the field is.** Unknown keys are ignored (specifications grow), `null` is the same as absent, and keys are
 //!   found without regard to upper and lower case: the image configurations that are around do not agree.
 //! * **Strict where it matters.** A known key with a value that it cannot have is an error with its path
-//!   (`quotas.ramLimit: ...`), never a default: an item that asked for a limit must not run without it.
+//!   (`quotas.ramLimit: ...`), never a default: an item that asked for a limit must not run without it. A quota of 0 asks for
+//!   none: writers that leave nothing out write it for "not said".
 //!
 //! The OCI specification's own types (crate `oci-spec`) are not used for reading: they match keys exactly, take what stands
 //! last when a key stands twice, know no limits and no `aosItemConfig`, and refuse Docker's documents.

@@ -1,6 +1,6 @@
 //! What a program is built for, and whether it runs on a node.
 
-use muster_api::domain::{ArchInfo, OsInfo};
+use muster_api::domain::{ArchInfo, NodeInfo, OsInfo};
 
 use crate::read::{At, ReadDocumentError};
 
@@ -64,6 +64,14 @@ impl Platform {
             variant: arch.variant().map(str::to_owned),
             os_version: os.version().map(str::to_owned),
             os_features: os.features().to_vec(),
+        }
+    }
+
+    /// What a node runs, with the variant of its processor: images for `arm/v7` are no others' on a node that has it.
+    pub fn of_node(node: &NodeInfo) -> Self {
+        match node.cpus.first() {
+            Some(cpu) => Self::of_runtime(&node.os_info, &cpu.arch_info),
+            None => Self::of_this_program(),
         }
     }
 
@@ -205,6 +213,37 @@ mod tests {
         }
         assert!(Fit::Exact > Fit::AnyVariant && Fit::AnyVariant > Fit::Older(7));
         assert!(Fit::Older(7) > Fit::Older(6) && Fit::Older(0) > Fit::Unsaid);
+    }
+
+    #[test]
+    fn a_node_runs_what_its_first_processor_does() {
+        use muster_api::domain::{CpuInfo, NodeId, NodeState, NodeType};
+        let mut node = NodeInfo {
+            node_id: NodeId::new("board").unwrap(),
+            node_type: NodeType::new("board").unwrap(),
+            title: String::new(),
+            max_dmips: 1000,
+            total_ram: 1 << 30,
+            physical_ram: None,
+            os_info: OsInfo::new("linux", "12", Vec::new()).unwrap(),
+            cpus: Vec::new(),
+            partitions: Vec::new(),
+            attrs: std::collections::BTreeMap::new(),
+            state: NodeState::Provisioned,
+            error: None,
+        };
+        assert_eq!(Platform::of_node(&node), Platform::of_this_program());
+        node.cpus.push(CpuInfo {
+            model_name: "Cortex-A7".to_owned(),
+            num_cores: 4,
+            num_threads: 4,
+            arch_info: ArchInfo::new("arm", "v7").unwrap(),
+            max_dmips: None,
+        });
+        let platform = Platform::of_node(&node);
+        assert_eq!(platform.to_string(), "linux/arm/v7");
+        let of_v7 = Platform::new("linux", "arm").with_variant("v7");
+        assert_eq!(platform.fit(&of_v7), Some(Fit::Exact));
     }
 
     #[test]

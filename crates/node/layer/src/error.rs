@@ -139,9 +139,6 @@ pub enum NameRule {
     /// There is none.
     #[error("it is empty")]
     Empty,
-    /// It starts with `/`.
-    #[error("it is absolute")]
-    Absolute,
     /// It could lead out.
     #[error("it has a `..` step")]
     Traversal,

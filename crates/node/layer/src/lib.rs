@@ -22,8 +22,10 @@
 //!
 //! # What a layer can do
 //! - **Names.** An entry is created relative to a descriptor of its own folder, which `openat2` found beneath the
-//!   destination without following any symbolic link and without leaving the file system. Absolute names and names with a `..` step
-//!   are refused, not repaired. Nothing is ever opened, written or changed through a symbolic link.
+//!   destination without following any symbolic link and without leaving the file system. Slashes in front of a name or of a hard
+//!   link's target mean the destination (so do `ko` and `kaniko` write their layers, and everybody reads them), and `/` is the
+//!   destination itself. Names with a `..` step are refused, not repaired. Nothing is ever opened, written or changed through a
+//!   symbolic link.
 //! - **Symbolic links** are data: created as they are, wherever they point.
 //! - **Hard links** may name anything but a folder in the same layer. A target that only a lower layer has is refused: each layer
 //!   is a folder of its own, and a link across folders would tie two layers' lives together.

@@ -9,7 +9,7 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 const STEP_BYTES: usize = 255;
 
 /// A name below the destination: steps joined by single slashes, none of them `.` or `..`, within the limits. Empty for
-/// the destination itself.
+/// the destination itself. Slashes in front mean the destination, as they do to everybody else who unpacks layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LayerPath {
     bytes: Vec<u8>,
@@ -31,12 +31,11 @@ pub(crate) enum Role {
 impl LayerPath {
     pub(crate) fn parse(raw: &[u8], limits: &Limits) -> Result<Self, NameRule> {
         let limit = limits.path_bytes;
-        match raw.first() {
-            None => return Err(NameRule::Empty),
-            Some(b'/') => return Err(NameRule::Absolute),
-            Some(_) if raw.len() > limit => return Err(NameRule::TooLong { limit }),
-            Some(_) if raw.contains(&0) => return Err(NameRule::Nul),
-            Some(_) => {}
+        match raw {
+            b"" => return Err(NameRule::Empty),
+            _ if raw.len() > limit => return Err(NameRule::TooLong { limit }),
+            _ if raw.contains(&0) => return Err(NameRule::Nul),
+            _ => {}
         }
         let mut path = Self {
             bytes: Vec::with_capacity(raw.len()),
@@ -132,14 +131,16 @@ mod tests {
 
     #[test]
     fn spellings_of_one_name_become_one() {
-        for raw in ["a/b", "./a/b", "a//b/", "a/./b/.", ".//a/b//"] {
+        for raw in [
+            "a/b", "./a/b", "a//b/", "a/./b/.", ".//a/b//", "/a/b", "//a/b", "/./a/b/",
+        ] {
             let path = parse(raw).unwrap();
             assert_eq!(
                 (path.as_bytes(), path.parent(), path.name()),
                 (&b"a/b"[..], &b"a"[..], &b"b"[..])
             );
         }
-        for raw in [".", "./", ".//."] {
+        for raw in [".", "./", ".//.", "/", "//", "/."] {
             assert!(parse(raw).unwrap().is_root());
         }
         let top = parse("a").unwrap();
@@ -156,12 +157,13 @@ mod tests {
             "./..",
             "a/b/../../../c",
             "..//a",
+            "/..",
+            "/../a",
+            "/a/../b",
         ] {
             assert_eq!(parse(raw), Err(NameRule::Traversal), "{raw}");
         }
         assert_eq!(parse(""), Err(NameRule::Empty));
-        assert_eq!(parse("/"), Err(NameRule::Absolute));
-        assert_eq!(parse("//etc"), Err(NameRule::Absolute));
         assert_eq!(parse("a\0b"), Err(NameRule::Nul));
         assert_eq!(parse(&"x".repeat(256)), Err(NameRule::StepTooLong));
         assert_eq!(
@@ -200,6 +202,8 @@ mod tests {
         assert_eq!(parse(".wh.b").unwrap().hidden(), parse("b").unwrap());
         let target = LayerPath::parse_target(b"a/.wh.b", &Limits::default());
         assert_eq!(target, Err(NameRule::Reserved));
+        let target = LayerPath::parse_target(b"/a/b", &Limits::default());
+        assert_eq!(target, parse("a/b"));
     }
 
     proptest! {

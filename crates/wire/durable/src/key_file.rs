@@ -69,6 +69,11 @@ pub fn open_or_make<const BYTES: usize>(
     after: impl FnMut(Step),
 ) -> Result<Zeroizing<[u8; BYTES]>, KeyFileError> {
     if let Some(key) = open(path)? {
+        // Whoever made it may have died before its name was on the disk; from here on it is used.
+        crate::sync_found(path).map_err(|source| KeyFileError::Make {
+            path: path.to_owned(),
+            source,
+        })?;
         return Ok(key);
     }
     let key = draw().map_err(|source| KeyFileError::Randomness {

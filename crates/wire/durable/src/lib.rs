@@ -13,6 +13,8 @@
 //! * A file has its mode, whatever the umask is, before it has its first byte.
 //! * Nothing that stands under the temporary name is followed or reused.
 //! * One process at a time writes a given file.
+//! * What is found made, or gone, is as durable as what was made or removed: whoever did it may have died before the flush, so it is
+//!   made up for. Only in a folder that cannot be flushed, or that may not be opened, is what is there believed.
 //!
 //! # What this crate does not do
 //! It has no place for large files (everything is in memory) and none for those that need not survive a power cut: flushing is
@@ -104,10 +106,10 @@ fn fill(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
 /// # Errors
 /// When it cannot be removed, or its folder not be flushed.
 pub fn remove(path: &Path) -> io::Result<()> {
-    if remove_if_there(path)? {
-        sync_folder_of(path)?;
+    match remove_if_there(path)? {
+        true => sync_folder_of(path),
+        false => sync_found(path),
     }
-    Ok(())
 }
 
 /// Reads a file of at most `max` bytes; a longer one is an error of kind `FileTooLarge`.
@@ -138,7 +140,7 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
 
 fn make(path: &Path, builder: &DirBuilder) -> io::Result<()> {
     if path.is_dir() {
-        return Ok(());
+        return sync_found(path);
     }
     if let Some(above) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
         make(above, &DirBuilder::new())?;
@@ -178,6 +180,29 @@ pub fn sync_folder_of(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Makes up for a flush that may be owed: of what somebody else did to the name at `path`.
+///
+/// A folder that is not there has lost the name with it. One on a file system that takes no flushes, or that is closed to this
+/// process, is none that this crate could have made anything in.
+fn sync_found(path: &Path) -> io::Result<()> {
+    match sync_folder_of(path) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::ReadOnlyFilesystem
+                    | io::ErrorKind::InvalidInput
+                    | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        synced => synced,
+    }
 }
 
 fn remove_if_there(path: &Path) -> io::Result<bool> {
@@ -283,12 +308,36 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b");
         make_folder(&path).unwrap();
-        make_folder(&path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         let above = folder.path().join("a");
-        assert_eq!(FLUSHED.take(), [folder.path(), above.as_path()]);
+        let outside = folder.path().parent().unwrap();
+        assert_eq!(FLUSHED.take(), [outside, folder.path(), above.as_path()]);
         fs::write(folder.path().join("file"), "").unwrap();
         assert!(make_folder(&folder.path().join("file/b")).is_err());
+    }
+
+    #[test]
+    fn what_is_found_made_or_gone_has_its_folder_flushed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        // As somebody leaves it who dies before the flush.
+        fs::create_dir(&path).unwrap();
+        make_folder(&path).unwrap();
+        assert_eq!(FLUSHED.take(), [folder.path()]);
+        // So the folders above one that is missing.
+        make_folder(&path.join("b")).unwrap();
+        assert_eq!(FLUSHED.take(), [folder.path(), path.as_path()]);
+        remove(&path.join("gone")).unwrap();
+        assert_eq!(FLUSHED.take(), [path.as_path()]);
+        remove(&folder.path().join("no/such/folder")).unwrap();
+        FLUSHED.take();
+        let key = path.join("key");
+        let made = key_file::open_or_make::<32>(&key, |_| {}).unwrap();
+        FLUSHED.take();
+        let found = key_file::open_or_make::<32>(&key, |_| {}).unwrap();
+        assert_eq!((found, FLUSHED.take()), (made, vec![path.clone()]));
+        // Where nothing can be flushed, nothing is owed.
+        make_folder(Path::new("/proc/self")).unwrap();
     }
 }

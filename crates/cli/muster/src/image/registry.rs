@@ -32,9 +32,7 @@ pub(super) fn push(command: &cli::Push, console: &mut Console) -> Result<(), Com
 
 pub(super) fn pull(command: &cli::Pull, console: &mut Console) -> Result<(), CommandError> {
     let source = connect(&command.reference, &command.access, console)?;
-    let (_, tag) = command.reference.rsplit_once(':').unwrap_or_default();
-    let tag = Some(tag).filter(|tag| !tag.is_empty() && !tag.contains('/'));
-    let name = command.name.as_deref().or(tag);
+    let name = command.name.as_deref().or(tag(&command.reference));
     let digest = runtime()?.block_on(async {
         let digest = source
             .resolve()
@@ -51,6 +49,13 @@ pub(super) fn pull(command: &cli::Pull, console: &mut Console) -> Result<(), Com
         result: command.result.display().to_string(),
     })?;
     Ok(())
+}
+
+/// The tag in `host:5000/name:tag@digest`.
+fn tag(reference: &str) -> Option<&str> {
+    let (name, _digest) = reference.split_once('@').unwrap_or((reference, ""));
+    let (_, tag) = name.rsplit_once(':')?;
+    Some(tag).filter(|tag| !tag.is_empty() && !tag.contains('/'))
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, ImageCommandError> {
@@ -101,4 +106,24 @@ fn read_password(path: &Path) -> Result<String, ImageCommandError> {
             .map_err(failed)?;
     }
     Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_named_after_its_tag() {
+        assert_eq!(tag("registry/web:1.2"), Some("1.2"));
+        assert_eq!(tag("registry:5000/web:1.2@sha256:ab"), Some("1.2"));
+        assert_eq!(tag("web:1.2@sha256:ab"), Some("1.2"));
+        for untagged in [
+            "web",
+            "registry:5000/web",
+            "registry:5000/web@sha256:ab",
+            "web:",
+        ] {
+            assert_eq!(tag(untagged), None, "{untagged}");
+        }
+    }
 }

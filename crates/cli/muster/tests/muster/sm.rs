@@ -101,7 +101,7 @@ fn folders_that_another_run_uses_are_refused() {
     muster_lab::require!(Root);
     let waiting = Waiting::start(&[]);
     let run = |state, runtime| waiting.site.run(&Waiting::words(state, runtime));
-    run("other", "run").refused(3, &["another run uses run"]);
+    run("other", "run").refused(3, &["another run uses ", "/run"]);
     run("state", "elsewhere").refused(3, &["in use"]);
     assert_eq!(waiting.interrupt(), Some(0));
 }

@@ -6,8 +6,9 @@ use muster_api::domain::Digest;
 use muster_item::{Document, ImageConfig, ItemConfig, Limits, Manifest, MediaType};
 use serde_json::{Map, Value, json};
 
-use super::pack::{PackedLayer, pack_binary, pack_folder};
-use super::writer::{LayoutWriter, platform_value};
+use super::pack::{PackedLayer, pack_folder, pack_program};
+use super::program;
+use super::writer::{LayoutWriter, Unfinished, platform_value};
 use super::{BuildError, BuildOrder, BuiltImage, Content};
 use crate::source::{LayoutError, LayoutSource};
 
@@ -27,13 +28,14 @@ pub fn build(order: &BuildOrder) -> Result<BuiltImage, BuildError> {
             pack_folder(folder, order.format, writer)
         }),
         Content::Binary { program, path } => {
+            program::check(program)?;
             let path = path
                 .as_deref()
                 .map_or_else(|| default_path(program), PathBuf::from);
             let name: PathBuf = path.components().filter(is_normal).collect();
             let entrypoint = Path::new("/").join(&name).to_string_lossy().into_owned();
             from_files(order, Some(entrypoint), |writer| {
-                pack_binary(program, &name, order.format, writer)
+                pack_program(program, &name, order.format, writer)
             })
         }
     }
@@ -68,7 +70,7 @@ fn from_files(
     }
     check_config(&config)?;
 
-    let writer = LayoutWriter::create(&order.output, order.as_archive)?;
+    let writer = LayoutWriter::create(&order.output, order.as_archive, Unfinished::Remove)?;
     let layer = pack(&writer)?;
     config["rootfs"]["diff_ids"] = json!([layer.diff_id.to_string()]);
     let config = writer
@@ -160,7 +162,7 @@ fn from_layout(
     };
     // What this version does not know of the manifest stays in it.
     let mut value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let writer = LayoutWriter::create(&order.output, order.as_archive)?;
+    let writer = LayoutWriter::create(&order.output, order.as_archive, Unfinished::Remove)?;
     copy_blobs(&layout, &manifest, path, &writer)?;
     let digest = finish(order, writer, &mut value)?;
     Ok(BuiltImage {

@@ -1,7 +1,7 @@
 //! Packing a folder or a program as a layer: the same input gives the same bytes.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -32,15 +32,21 @@ struct Entry {
     name: PathBuf,
     /// On disk.
     path: PathBuf,
+    /// It is run, whatever its permissions say here, and a link to it stands for it.
+    is_program: bool,
 }
 
-/// Packs everything in a folder.
+/// Packs everything in a folder, but for what is being made of it.
 pub(super) fn pack_folder(
     folder: &Path,
     format: LayerFormat,
     layout: &LayoutWriter,
 ) -> Result<PackedLayer, BuildError> {
     let mut entries = Vec::new();
+    let own = layout.own_paths();
+    let real = fs::canonicalize(folder)
+        .on_disk("find", folder)
+        .map_err(BuildError::Disk)?;
     let mut open = vec![PathBuf::new()];
     while let Some(inner) = open.pop() {
         let path = folder.join(&inner);
@@ -52,7 +58,11 @@ pub(super) fn pack_folder(
             let entry = Entry {
                 name: inner.join(found.file_name()),
                 path: found.path(),
+                is_program: false,
             };
+            if own.contains(&real.join(&entry.name)) {
+                continue;
+            }
             if found.file_name().as_bytes().starts_with(b".wh.") {
                 let reason = "names that start with .wh. mean deletions in a layer";
                 return Err(BuildError::Unpackable {
@@ -77,7 +87,7 @@ pub(super) fn pack_folder(
 }
 
 /// Packs one program as an executable file at `name`.
-pub(super) fn pack_binary(
+pub(super) fn pack_program(
     program: &Path,
     name: &Path,
     format: LayerFormat,
@@ -86,6 +96,7 @@ pub(super) fn pack_binary(
     let entry = Entry {
         name: name.to_owned(),
         path: program.to_owned(),
+        is_program: true,
     };
     pack(&[entry], format, layout)
 }
@@ -130,9 +141,15 @@ fn pack(
 
 fn append(tar: &mut tar::Builder<impl Write>, entry: &Entry) -> Result<(), BuildError> {
     let path = &entry.path;
-    let found = fs::symlink_metadata(path);
+    let found = match entry.is_program {
+        true => fs::metadata(path),
+        false => fs::symlink_metadata(path),
+    };
     let found = found.on_disk("look at", path).map_err(BuildError::Disk)?;
     let mut header = header(&found);
+    if entry.is_program {
+        header.set_mode(0o755);
+    }
     let packed = if found.is_dir() {
         header.set_entry_type(tar::EntryType::Directory);
         header.set_size(0);
@@ -144,7 +161,8 @@ fn append(tar: &mut tar::Builder<impl Write>, entry: &Entry) -> Result<(), Build
     } else if found.is_file() {
         header.set_entry_type(tar::EntryType::Regular);
         header.set_size(found.len());
-        File::open(path).and_then(|file| tar.append_data(&mut header, &entry.name, file))
+        let file = File::open(path).map(|file| Exactly::new(file, found.len()));
+        file.and_then(|file| tar.append_data(&mut header, &entry.name, file))
     } else {
         return Err(BuildError::Unpackable {
             path: path.clone(),
@@ -162,6 +180,37 @@ fn header(found: &Metadata) -> tar::Header {
     header.set_gid(0);
     header.set_mtime(0);
     header
+}
+
+/// So many bytes, no fewer and no more: an archive says first how long a file is, and what comes then must be that.
+struct Exactly<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R> Exactly<R> {
+    fn new(inner: R, bytes: u64) -> Self {
+        Self { inner, left: bytes }
+    }
+}
+
+impl<R: Read> Read for Exactly<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let changed = || io::Error::other("it changed its size while it was packed");
+        if self.left == 0 {
+            return match self.inner.read(&mut [0])? {
+                0 => Ok(0),
+                _ => Err(changed()),
+            };
+        }
+        let room = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let length = self.inner.read(&mut buffer[..room])?;
+        if length == 0 && room > 0 {
+            return Err(changed());
+        }
+        self.left -= length as u64;
+        Ok(length)
+    }
 }
 
 /// Hashes and counts what is written through it.
@@ -233,6 +282,26 @@ impl<W: Write> Write for Encoder<W> {
             Self::Plain(inner) => inner.flush(),
             Self::Gzip(encoder) => encoder.flush(),
             Self::Zstd(encoder) => encoder.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_changes_its_size_while_it_is_packed_fails() {
+        let all = |content: &[u8], bytes| {
+            let mut read = Vec::new();
+            let result = Exactly::new(content, bytes).read_to_end(&mut read);
+            result.map(|_| read).map_err(|error| error.to_string())
+        };
+        assert_eq!(all(b"abc", 3), Ok(b"abc".to_vec()));
+        assert_eq!(all(b"", 0), Ok(Vec::new()));
+        for bytes in [0, 2, 4, u64::MAX] {
+            let error = all(b"abc", bytes).unwrap_err();
+            assert_eq!(error, "it changed its size while it was packed");
         }
     }
 }

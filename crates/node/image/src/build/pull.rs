@@ -1,6 +1,7 @@
 //! Copying an image from anywhere into a layout.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use muster_item::{Document, Limits, MediaType, ReadDocumentError};
 use tokio::sync::mpsc;
 
 use super::BuildError;
-use super::writer::{LayoutWriter, descriptor};
+use super::writer::{LayoutWriter, Unfinished, descriptor};
 use crate::documents;
 use crate::fetch::{FetchBlobError, QUEUE, Wanted, fetch};
 use crate::folders::{DiskError, OnDisk};
@@ -54,7 +55,8 @@ pub enum PullError {
     Stopped,
 }
 
-/// Copies an image with everything that it refers to, for all platforms, into a new layout.
+/// Copies an image with everything that it refers to, for all platforms, into a new layout. What has come stays when this fails or
+/// is dropped, and the next try to the same place goes on from there.
 pub async fn pull(
     source: &dyn BlobSource,
     digest: Digest,
@@ -62,7 +64,8 @@ pub async fn pull(
     output: &Path,
     as_archive: bool,
 ) -> Result<(), PullError> {
-    let writer = LayoutWriter::create(output, as_archive).map_err(PullError::Write)?;
+    let writer = LayoutWriter::create(output, as_archive, Unfinished::Keep);
+    let writer = writer.map_err(PullError::Write)?;
     let writer = Arc::new(writer);
     let mut root = None;
     let mut documents = VecDeque::from([(digest, None)]);
@@ -71,7 +74,7 @@ pub async fn pull(
         let limit = Limits::default().document_bytes as u64;
         let too_large = |source| PullError::Fetch { digest, source };
         documents::check_claim(size, limit).map_err(too_large)?;
-        let bytes = copy(source, &writer, digest, size).await?;
+        let bytes = copy(source, &writer, digest, size, true).await?;
         let document = documents::read(&writer.blob_path(&digest), limit).map_err(disk)?;
         let document = document.ok_or(too_large(FetchBlobError::TooLarge { limit }))?;
         let document = Document::read(&document, &Limits::default()).map_err(|source| {
@@ -90,7 +93,7 @@ pub async fn pull(
             Document::Manifest(manifest) => {
                 for blob in manifest.blobs() {
                     if seen.insert(blob.digest) {
-                        copy(source, &writer, blob.digest, Some(blob.size)).await?;
+                        copy(source, &writer, blob.digest, Some(blob.size), false).await?;
                     }
                 }
                 MediaType::Manifest
@@ -110,45 +113,85 @@ fn disk(error: DiskError) -> PullError {
     PullError::Write(BuildError::Disk(error))
 }
 
-/// Copies one blob. Returns its size.
+/// How a try to copy a blob ended.
+struct Copied {
+    found: Digest,
+    bytes: u64,
+    /// So much of it was there before.
+    there: u64,
+    places: BTreeSet<String>,
+}
+
+/// Copies one blob, unless an earlier try brought it. Returns its size.
 async fn copy(
     source: &dyn BlobSource,
     writer: &Arc<LayoutWriter>,
     digest: Digest,
     size: Option<u64>,
+    is_document: bool,
 ) -> Result<u64, PullError> {
+    let layout = Arc::clone(writer);
+    let found = tokio::task::spawn_blocking(move || layout.found(&digest));
+    let found = found.await.map_err(|_| PullError::Stopped)?;
+    if let Some(bytes) = found.filter(|bytes| size.is_none_or(|size| size == *bytes)) {
+        return Ok(bytes);
+    }
     let wanted = Wanted {
         digest,
         size,
         limit: Limits::default().document_bytes as u64,
         tries: TRIES,
         delay: Duration::from_secs(1),
+        is_document,
+    };
+    loop {
+        let copied = try_to_copy(source, writer, &wanted).await?;
+        if copied.found == digest {
+            return Ok(copied.bytes);
+        }
+        // What an earlier try left may be to blame; it is gone now.
+        if copied.there == 0 {
+            let source = FetchBlobError::WrongContent {
+                found: Box::new(copied.found),
+                bytes: copied.bytes,
+                places: copied.places,
+            };
+            return Err(PullError::Fetch { digest, source });
+        }
+    }
+}
+
+async fn try_to_copy(
+    source: &dyn BlobSource,
+    writer: &Arc<LayoutWriter>,
+    wanted: &Wanted,
+) -> Result<Copied, PullError> {
+    let digest = wanted.digest;
+    let part = writer.coming(&digest);
+    let there = match (fs::metadata(&part), wanted.size) {
+        (Ok(found), Some(size)) if found.len() <= size => found.len(),
+        _ => 0,
     };
     let (sender, receiver) = mpsc::channel(QUEUE);
     let layout = Arc::clone(writer);
     let taking = tokio::task::spawn_blocking(move || {
-        let file = layout.temporary()?;
         let meter = Arc::new(Meter::new(None));
-        let taken = Intake::resume(file.path(), 0, &digest, receiver, meter);
-        let taken = taken
-            .and_then(Intake::finish)
-            .on_disk("write", file.path())?;
-        if taken.digest == digest {
-            layout.establish(file, &digest)?;
+        let taken = Intake::resume(&part, there, &digest, receiver, meter);
+        let taken = taken.and_then(Intake::finish).on_disk("write", &part)?;
+        match taken.digest == digest {
+            true => layout.establish_path(&part, &digest)?,
+            false => fs::remove_file(&part).on_disk("remove", &part)?,
         }
         Ok((taken.digest, taken.bytes))
     });
-    let suspects = BTreeSet::new();
-    let (fetched, taken) = tokio::join!(fetch(source, &wanted, 0, &suspects, sender), taking);
+    let nobody = BTreeSet::new();
+    let (fetched, taken) = tokio::join!(fetch(source, wanted, there, &nobody, sender), taking);
     let places = fetched.map_err(|source| PullError::Fetch { digest, source })?;
     let (found, bytes) = taken.map_err(|_| PullError::Stopped)?.map_err(disk)?;
-    if found != digest {
-        let source = FetchBlobError::WrongContent {
-            found: Box::new(found),
-            bytes,
-            places,
-        };
-        return Err(PullError::Fetch { digest, source });
-    }
-    Ok(bytes)
+    Ok(Copied {
+        found,
+        bytes,
+        there,
+        places,
+    })
 }

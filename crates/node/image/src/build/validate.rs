@@ -4,15 +4,18 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use muster_api::domain::Digest;
+use muster_api::domain::{Digest, DigestAlgorithm};
 use muster_item::{
     Descriptor, Document, ImageConfig, ItemConfig, LayerFormat, Limits, Manifest, MediaType,
 };
-use muster_layer::{Compression, Durability, Options};
+use muster_layer::{Budget, Compression, Durability, Options, Rule, UnpackError};
 use muster_telemetry::ErrorChain;
 use serde::Serialize;
 
+use crate::folders::Free;
 use crate::hash::Hasher;
 use crate::settings::possible_options;
 use crate::source::LayoutSource;
@@ -60,6 +63,11 @@ pub fn validate(layout: &LayoutSource, digest: Digest) -> Vec<Finding> {
         limits: Limits::default(),
         findings: Vec::new(),
     };
+    let listed = layout.index().manifests.iter();
+    let listed = listed.map(|entry| &entry.descriptor);
+    for listed in listed.filter(|listed| listed.digest == digest) {
+        judge.listed(listed);
+    }
     judge.document(&digest, MAX_DEPTH);
     judge.findings
 }
@@ -101,9 +109,17 @@ impl Judge<'_> {
                     self.find(Severity::Error, digest, "the index leads to no image");
                 }
                 for entry in entries {
+                    self.listed(&entry.descriptor);
                     self.document(&entry.descriptor.digest, depth - 1);
                 }
             }
+        }
+    }
+
+    /// Looks whether a document is as long as an index says; what else is wrong with it is said elsewhere.
+    fn listed(&mut self, blob: &Descriptor) {
+        if let Ok(bytes) = self.layout.read_document(&blob.digest) {
+            self.check_size(blob, bytes.len() as u64);
         }
     }
 
@@ -242,6 +258,11 @@ impl Judge<'_> {
                 return 0;
             }
         };
+        if let Some(diff_id) = diff_id.filter(|it| it.algorithm() != DigestAlgorithm::Sha256) {
+            let text =
+                format!("its diff id {diff_id} is not of SHA-256, which is what nodes compute");
+            self.find(Severity::Error, &blob.digest, text);
+        }
         let mut counted = Counted::new(content, &blob.digest);
         let compression = match format {
             LayerFormat::Tar => Compression::None,
@@ -250,8 +271,8 @@ impl Judge<'_> {
         };
         let undescribed = match try_to_unpack(&mut counted, compression, diff_id) {
             Ok(report) => report.undescribed_folders,
-            Err(text) => {
-                self.find(Severity::Error, &blob.digest, text);
+            Err((severity, text)) => {
+                self.find(severity, &blob.digest, text);
                 0
             }
         };
@@ -281,23 +302,48 @@ impl Judge<'_> {
     }
 }
 
+/// What a layer that is unpacked on trial leaves to others.
+#[derive(Debug)]
+struct Trial(PathBuf);
+
+impl Budget for Trial {
+    fn covers(&self, _bytes: u64) -> bool {
+        /// What is uncompressed and not written yet, at most.
+        const UNDER_WAY: u64 = 2 << 20;
+        // Where the file system cannot be asked, writing to it will tell.
+        Free::below(&self.0).map_or(true, |free| free.bytes > UNDER_WAY && free.files > 0)
+    }
+}
+
 /// Unpacks a layer into a folder that goes again.
 fn try_to_unpack(
     layer: &mut impl Read,
     compression: Compression,
     diff_id: Option<Digest>,
-) -> Result<muster_layer::Report, String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let opened = File::open(folder.path()).map_err(|error| error.to_string())?;
+) -> Result<muster_layer::Report, (Severity, String)> {
+    // Nobody's fault here says anything about the image.
+    let untried = |error: &(dyn std::error::Error + 'static)| {
+        let text = format!("it cannot be unpacked on trial here: {}", ErrorChain(error));
+        (Severity::Warning, text)
+    };
+    let folder = tempfile::tempdir().map_err(|error| untried(&error))?;
+    let opened = File::open(folder.path()).map_err(|error| untried(&error))?;
     let options = Options {
         diff_id: diff_id.and_then(|diff_id| diff_id.as_bytes().try_into().ok()),
         durability: Durability::None,
+        budget: Some(Arc::new(Trial(folder.path().to_owned()))),
         ..possible_options()
     };
     let unpacked = muster_layer::unpack(layer, compression, opened.as_fd(), &options);
     // Its own remover knows trees that the standard library's does not manage.
     let _ = muster_layer::remove_contents(opened.as_fd());
-    unpacked.map_err(|error| ErrorChain(&error).to_string())
+    unpacked.map_err(|error| match &error {
+        UnpackError::Refused {
+            rule: Rule::NoSpace { .. },
+            ..
+        } => untried(&error),
+        error => (Severity::Error, ErrorChain(error).to_string()),
+    })
 }
 
 /// Hashes and counts what is read through it.

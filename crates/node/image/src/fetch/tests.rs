@@ -106,6 +106,7 @@ async fn run(length: usize, places: usize, acts: Vec<Act>, size: Option<u64>, fr
         limit: 1000,
         tries: 3,
         delay: Duration::from_millis(1),
+        is_document: false,
     };
     let (sender, mut receiver) = mpsc::channel(QUEUE);
     let taker = async {
@@ -205,6 +206,7 @@ async fn suspects_come_last() {
         limit: 10,
         tries: 1,
         delay: Duration::ZERO,
+        is_document: false,
     };
     let (sender, _receiver) = mpsc::channel(QUEUE);
     let suspects = BTreeSet::from(["place 0".to_owned()]);
@@ -226,6 +228,7 @@ async fn two_places(acts: Vec<Act>) -> (Result<BTreeSet<String>, FetchBlobError>
         limit: 10,
         tries: 2,
         delay: Duration::ZERO,
+        is_document: false,
     };
     let (sender, _receiver) = mpsc::channel(QUEUE);
     let used = fetch(&script, &wanted, 0, &BTreeSet::new(), sender).await;

@@ -166,7 +166,11 @@ impl LayoutSource {
     /// Where a file of the layout is: the file, and the part of it if it is a member of an archive.
     fn locate(&self, name: &Path) -> Option<(PathBuf, Option<(u64, u64)>)> {
         match &self.members {
-            None => Some((self.path.join(name), None)),
+            None => {
+                let path = self.path.join(name);
+                // What cannot be looked at is said when it is opened.
+                path.try_exists().unwrap_or(true).then_some((path, None))
+            }
             Some(members) => Some((self.path.clone(), Some(*members.get(name)?))),
         }
     }

@@ -1,28 +1,29 @@
 //! Images in an OCI registry: where blobs come from, and where a layout's image goes to.
 
+mod reader;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use futures_util::TryStreamExt;
 use futures_util::future::BoxFuture;
-use futures_util::{StreamExt, TryStreamExt};
 use muster_api::domain::Digest;
 use muster_item::{Descriptor, Document, Limits, MediaType, ReadDocumentError};
 use muster_tls::rustls;
-use oci_client::client::{
-    BlobResponse, Certificate, CertificateEncoding, ClientConfig, ClientProtocol,
-};
+use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
 use oci_client::errors::OciDistributionError;
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};
 use tokio_util::io::ReaderStream;
 
+use self::reader::{Reader, Shelf, Token};
 use super::{
     BlobPlace, BlobSource, BlobStream, BoxError, HttpSettings, LayoutError, LayoutSource,
     OpenBlobError,
 };
-use crate::hash::sha256;
+use crate::hash;
 
 /// Indexes that lead to indexes are followed so far.
 const MAX_DEPTH: usize = 4;
@@ -125,6 +126,7 @@ impl RegistryError {
 #[derive(Clone)]
 pub struct RegistrySource {
     client: Arc<Client>,
+    reader: Reader,
     image: Reference,
     auth: RegistryAuth,
 }
@@ -140,7 +142,10 @@ impl RegistrySource {
         // The client's library takes the process's provider; if there is one already, that is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let registry = image.0.resolve_registry().to_owned();
-        let protocol = match plain_http || is_loopback(&registry) {
+        let is_plain = plain_http || is_loopback(&registry);
+        let reader = Reader::new(&image.0, is_plain, &roots);
+        let reader = reader.map_err(|error| RegistryError::Setup(Box::new(error.into())))?;
+        let protocol = match is_plain {
             true => ClientProtocol::HttpsExcept(vec![registry]),
             false => ClientProtocol::Https,
         };
@@ -165,6 +170,7 @@ impl RegistrySource {
         };
         Ok(Self {
             client: Arc::new(client),
+            reader,
             image: image.0.clone(),
             auth,
         })
@@ -184,19 +190,47 @@ impl RegistrySource {
 
     /// What the image's name leads to.
     pub async fn resolve(&self) -> Result<Digest, RegistryError> {
-        let manifest = self.manifest(&self.image).await;
-        Ok(sha256(&manifest.map_err(self.failed("find"))?))
+        let limit = Limits::default().document_bytes;
+        let manifest = async {
+            let token = self.log_in().await?;
+            let name = match (self.image.digest(), self.image.tag()) {
+                (Some(digest), _) => digest,
+                (None, tag) => tag.unwrap_or("latest"),
+            };
+            let answer = self
+                .reader
+                .get(Shelf::Manifests, name, 0, &token, &self.auth);
+            reader::read(answer.await?, limit).await
+        };
+        let manifest = manifest.await.map_err(self.failed("find"))?;
+        // What is asked for by its digest has to be that.
+        match self.image.digest().map(str::parse::<Digest>) {
+            None => Ok(hash::sha256(&manifest)),
+            Some(Ok(digest)) if hash::is_of(&digest, &manifest) => Ok(digest),
+            Some(_) => {
+                let text = "the registry answers with another manifest than was asked for";
+                let error = OciDistributionError::SpecViolationError(text.to_owned());
+                Err(self.failed("find")(error))
+            }
+        }
     }
 
-    async fn manifest(&self, image: &Reference) -> Result<bytes::Bytes, OciDistributionError> {
-        let accepted = [
-            "application/vnd.oci.image.index.v1+json",
-            "application/vnd.oci.image.manifest.v1+json",
-            "application/vnd.docker.distribution.manifest.list.v2+json",
-            "application/vnd.docker.distribution.manifest.v2+json",
-        ];
-        let pulled = self.client.pull_manifest_raw(image, &self.auth, &accepted);
-        pulled.await.map(|(bytes, _)| bytes)
+    /// What the registry wants to see to let this be read, if it wants any.
+    async fn log_in(&self) -> Result<Token, OciDistributionError> {
+        let token = self
+            .client
+            .auth(&self.image, &self.auth, RegistryOperation::Pull);
+        token.await.map(Token)
+    }
+
+    fn place(&self, shelf: Shelf, digest: Digest, token: &Token) -> Box<dyn BlobPlace> {
+        Box::new(RegistryPlace {
+            name: format!("{} of {}", shelf.name(), self.image.repository()),
+            source: self.clone(),
+            shelf,
+            digest,
+            token: token.clone(),
+        })
     }
 
     /// Uploads an image of a layout under this image's name, with everything that it refers to, the item configuration included.
@@ -308,20 +342,20 @@ impl BlobSource for RegistrySource {
     /// A registry keeps documents apart from other blobs, and a digest does not say which it is of: both are asked.
     fn places(&self, digest: Digest) -> BoxFuture<'_, Result<Vec<Box<dyn BlobPlace>>, BoxError>> {
         Box::pin(async move {
-            let auth = self
-                .client
-                .auth(&self.image, &self.auth, RegistryOperation::Pull);
-            auth.await?;
-            let place = |is_document| {
-                let kind = if is_document { "manifests" } else { "blobs" };
-                Box::new(RegistryPlace {
-                    name: format!("{kind} of {}", self.image.repository()),
-                    source: self.clone(),
-                    digest,
-                    is_document,
-                }) as Box<dyn BlobPlace>
-            };
-            Ok(vec![place(false), place(true)])
+            let token = self.log_in().await?;
+            let shelves = [Shelf::Blobs, Shelf::Manifests];
+            let places = shelves.map(|shelf| self.place(shelf, digest, &token));
+            Ok(places.into())
+        })
+    }
+
+    fn content_places(
+        &self,
+        digest: Digest,
+    ) -> BoxFuture<'_, Result<Vec<Box<dyn BlobPlace>>, BoxError>> {
+        Box::pin(async move {
+            let token = self.log_in().await?;
+            Ok(vec![self.place(Shelf::Blobs, digest, &token)])
         })
     }
 }
@@ -329,38 +363,18 @@ impl BlobSource for RegistrySource {
 struct RegistryPlace {
     name: String,
     source: RegistrySource,
+    shelf: Shelf,
     digest: Digest,
-    is_document: bool,
+    token: Token,
 }
 
 impl RegistryPlace {
     async fn read(&self, from: u64) -> Result<BlobStream, OciDistributionError> {
-        let digest = self.digest.to_string();
-        if self.is_document {
-            let image = self.source.image.clone_with_digest(digest);
-            let bytes = self.source.manifest(&image).await?;
-            return Ok(BlobStream {
-                from: 0,
-                bytes: futures_util::stream::iter([Ok(bytes)]).boxed(),
-            });
-        }
-        let (client, image) = (&self.source.client, &self.source.image);
-        if from == 0 {
-            let stream = client.pull_blob_stream(image, digest.as_str()).await?;
-            let bytes = stream.stream;
-            return Ok(BlobStream { from, bytes });
-        }
-        let answer = client.pull_blob_stream_partial(image, digest.as_str(), from, None);
-        Ok(match answer.await? {
-            BlobResponse::Full(stream) => BlobStream {
-                from: 0,
-                bytes: stream.stream,
-            },
-            BlobResponse::Partial(stream) => BlobStream {
-                from,
-                bytes: stream.stream,
-            },
-        })
+        let (digest, source) = (self.digest.to_string(), &self.source);
+        let answer = source
+            .reader
+            .get(self.shelf, &digest, from, &self.token, &source.auth);
+        reader::stream(answer.await?, from)
     }
 }
 

@@ -226,7 +226,7 @@ impl BlobPlace for HttpPlace {
 }
 
 /// The `5` of `bytes 5-9/10`.
-fn range_start(headers: &HeaderMap) -> Option<u64> {
+pub(super) fn range_start(headers: &HeaderMap) -> Option<u64> {
     let value = headers.get(CONTENT_RANGE)?.to_str().ok()?;
     let (start, _) = value.trim().strip_prefix("bytes ")?.split_once('-')?;
     start.trim().parse().ok()

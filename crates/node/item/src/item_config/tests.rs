@@ -167,6 +167,27 @@ fn a_known_key_with_a_wrong_value_is_an_error_with_its_path() {
     }
 }
 
+/// It would be no limit to one runtime, and to another the end of every start.
+#[test]
+fn a_quota_of_zero_was_not_said() {
+    let keys = [
+        "cpuDMIPSLimit",
+        "ramLimit",
+        "pidsLimit",
+        "noFileLimit",
+        "tmpLimit",
+        "stateLimit",
+        "storageLimit",
+        "uploadSpeed",
+        "downloadSpeed",
+        "uploadLimit",
+        "downloadLimit",
+    ];
+    let zeros: Vec<String> = keys.iter().map(|key| format!(r#""{key}": 0"#)).collect();
+    let item = read(&format!(r#"{{"quotas": {{{}}}}}"#, zeros.join(", "))).unwrap();
+    assert_eq!(item.quotas, Quotas::default());
+}
+
 #[test]
 fn a_hostile_value_cannot_forge_a_line() {
     let hostile = format!(r#"{{"hostname": "a\n\u001b[31m{}"}}"#, "x".repeat(5000));
@@ -189,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn limits_that_are_written_are_the_limits_that_are_read(ram in any::<u64>(), burst in 1..u32::MAX) {
+    fn limits_that_are_written_are_the_limits_that_are_read(ram in 1..u64::MAX, burst in 1..u32::MAX) {
         let item = read(&format!(r#"{{"quotas": {{"ramLimit": {ram}}}, "runParameters": {{"startBurst": {burst}}}}}"#)).unwrap();
         prop_assert_eq!(item.quotas.ram_limit, Some(ram));
         prop_assert_eq!(item.run_parameters.start_burst, burst);

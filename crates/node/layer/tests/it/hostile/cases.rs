@@ -32,7 +32,7 @@ fn secret(canary: &[u8]) -> Vec<u8> {
 }
 
 fn names() -> Vec<Case> {
-    use NameRule::{Absolute, Empty, Nul, StepTooLong, TooDeep, TooLong, Traversal};
+    use NameRule::{Empty, Nul, StepTooLong, TooDeep, TooLong, Traversal};
     vec![
         ("parent", name(Traversal), |_| {
             Attack::items([file("../canary/secret")])
@@ -80,15 +80,20 @@ fn names() -> Vec<Case> {
         ("parent as an opaque folder", name(Traversal), |_| {
             Attack::items([empty("../canary/.wh..wh..opq")])
         }),
-        ("absolute", name(Absolute), |canary| {
-            Attack::items([long(b'L', secret(canary)), file("x")])
+        ("parent behind a slash", name(Traversal), |_| {
+            Attack::items([file("/../canary/secret")])
         }),
-        ("absolute with two slashes", name(Absolute), |_| {
-            Attack::items([file("//tmp/x")])
+        ("parent behind slashes and dots", name(Traversal), |_| {
+            Attack::items([file("//.//../canary/secret")])
         }),
-        ("absolute folder", name(Absolute), |_| {
-            Attack::items([folder("/")])
-        }),
+        (
+            "parent in the middle of an absolute name",
+            name(Traversal),
+            |canary| {
+                let around = [canary, b"/../canary/secret"].concat();
+                Attack::items([long(b'L', around), file("x")])
+            },
+        ),
         ("empty name", name(Empty), |_| Attack::items([file("")])),
         ("NUL in an extended header", name(Nul), |_| {
             Attack::items([file("x").pax("path", "good\0/../../canary/secret")])
@@ -127,7 +132,7 @@ fn names() -> Vec<Case> {
 }
 
 fn links() -> Vec<Case> {
-    use NameRule::{Absolute, Empty, Nul, Reserved, TooLong, Traversal};
+    use NameRule::{Empty, Nul, Reserved, TooLong, Traversal};
     let through = || Reason::Rule(Rule::ThroughSymlink);
     let missing = || Reason::Rule(Rule::TargetMissing);
     vec![
@@ -213,9 +218,24 @@ fn links() -> Vec<Case> {
             Attack::items([hard_link("x", "../canary/secret")])
         }),
         (
-            "hard link to an absolute name",
-            target(Absolute),
+            "hard link to an absolute name that the layer does not have",
+            missing(),
             |canary| Attack::items([long(b'K', secret(canary)), hard_link("x", "y")]),
+        ),
+        (
+            "hard link to an absolute name with a parent",
+            target(Traversal),
+            |_| Attack::items([hard_link("x", "/../canary/secret")]),
+        ),
+        (
+            "hard link to the root by its name",
+            Reason::Rule(Rule::TargetIsFolder),
+            |_| Attack::items([hard_link("x", "/")]),
+        ),
+        (
+            "absolute file through a symbolic link",
+            through(),
+            |canary| Attack::items([symlink("/out", canary), file("/out/secret")]),
         ),
         (
             "hard link to outside in an extended header",
@@ -433,6 +453,33 @@ type Harmless = (&'static str, fn(&[u8]) -> Attack, &'static [&'static str]);
 /// What looks like an attack and is only a name or a change of mind.
 pub(super) fn harmless() -> Vec<Harmless> {
     vec![
+        (
+            "an absolute name is below the destination",
+            |canary| {
+                let long_name = long(b'L', secret(canary));
+                Attack::items([
+                    long_name,
+                    file("x"),
+                    file("/no-such-place/y"),
+                    file("//no-such-place/z"),
+                ])
+            },
+            &["no-such-place/y", "no-such-place/z"],
+        ),
+        (
+            "what ko and kaniko write",
+            |_| {
+                Attack::items([
+                    folder("/"),
+                    folder("/ko-app"),
+                    file("/ko-app/web"),
+                    hard_link("/ko-app/again", "/ko-app/web"),
+                    empty("/ko-app/.wh.old"),
+                    symlink("/web", "/ko-app/web"),
+                ])
+            },
+            &["ko-app/web", "ko-app/again", "web"],
+        ),
         (
             "links to anywhere are data",
             |canary| {
