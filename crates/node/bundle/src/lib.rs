@@ -21,6 +21,8 @@
 //! * Every step can be repeated, and a Service Manager that was killed between any two of them ([`FAULT_POINTS`]) adopts what
 //!   runs and clears the rest away.
 //! * Nothing is removed by walking into what is mounted.
+//! * Images are mounted where the host sees them, and give nobody there anything: no devices, nobody's rights by a program, and a
+//!   folder that only root gets through, unless user namespaces are used.
 //! * How a run ended is recorded by the unit: a Service Manager that was away learns exit codes, signals and want of memory.
 //!
 //! # Deliberately absent

@@ -1,6 +1,7 @@
 //! Where the files of one instance are, and the records among them.
 //!
 //! ```text
+//! FOLDER/                     0700: what images bring is for nobody on the host; 0711 where user namespaces are used
 //! FOLDER/INSTANCE-ID/         0711: a user namespace's root passes through
 //!   config.json       0600    how to run it; holds the instance's secret
 //!   hosts resolv.conf hostname
@@ -19,7 +20,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use muster_runtime::{Ended, RunId};
@@ -329,6 +330,25 @@ pub fn read_bounded(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(content))
 }
 
+/// Makes the folder that instances have theirs in. Who is not root gets through it only where somebody has to; whatever it was before.
+pub(crate) fn make_outer(folder: &Path, is_passable: bool) -> Result<(), PlaceError> {
+    let mode = match is_passable {
+        true => 0o711,
+        false => 0o700,
+    };
+    let make = || {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(mode)
+            .create(folder)?;
+        if fs::metadata(folder)?.permissions().mode() & 0o7777 == mode {
+            return Ok(());
+        }
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode))
+    };
+    make().map_err(failed("make", folder))
+}
+
 /// The instances that have a folder in this one.
 #[must_use]
 pub fn instances_in(folder: &Path) -> Vec<Uuid> {
@@ -371,7 +391,6 @@ mod tests {
 
     #[test]
     fn the_specification_is_for_nobody_else() {
-        use std::os::unix::fs::PermissionsExt as _;
         let (_folder, place) = place();
         fs::write(
             place.config().with_extension("new"),
@@ -381,6 +400,19 @@ mod tests {
         place.write_config(b"{}").unwrap();
         let mode = fs::metadata(place.config()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn nobody_gets_to_an_image_on_the_host_unless_somebody_has_to() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("a/runtime");
+        let mode = || fs::metadata(&folder).unwrap().permissions().mode() & 0o7777;
+        for (is_passable, expected) in [(false, 0o700), (true, 0o711), (false, 0o700)] {
+            make_outer(&folder, is_passable).unwrap();
+            assert_eq!(mode(), expected);
+        }
+        Place::new(&folder, Uuid::from_u128(1)).make().unwrap();
+        assert_eq!(mode(), 0o700);
     }
 
     #[test]

@@ -114,7 +114,9 @@ pub fn mount_layers(place: &Place, layers: &[PathBuf], top: Top) -> Result<(), R
     let [upper, work] = [open_folder(&upper)?, open_folder(&work)?];
     let path = place.rootfs();
     let options = options(&opened, &upper, &work, OverlayXattrs::of_this_process())?;
-    let flags = MountFlags::NODEV;
+    // It is in sight of the host: what an image says of whom its programs run as is not for whoever runs them there. Inside it means
+    // nothing either, where nobody gains rights by a program.
+    let flags = MountFlags::NODEV | MountFlags::NOSUID;
     mount("overlay", &path, "overlay", flags, Some(options.as_c_str())).map_err(|errno| {
         RootfsError::Mount {
             path: path.clone(),
@@ -264,6 +266,8 @@ pub fn make_mount_point(root: &Path, target: &Path, is_folder: bool) -> Result<(
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::StatVfsMountFlags;
+
     use super::*;
 
     const UNLIMITED: Top = Top {
@@ -305,6 +309,27 @@ mod tests {
         unmount_layers(&place).unwrap();
         place.remove().unwrap();
         assert_eq!(fs::read_dir(&layer).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_program_of_an_image_gives_nobody_on_the_host_its_owners_rights() {
+        muster_lab::require!(Root);
+        let outer = tempfile::tempdir().unwrap();
+        let place = Place::new(outer.path(), uuid::Uuid::from_u128(1));
+        place.make().unwrap();
+        let layer = outer.path().join("layer");
+        fs::create_dir(&layer).unwrap();
+        let limited = Top {
+            owner: 0,
+            size: Some(1 << 20),
+        };
+        for top in [UNLIMITED, limited] {
+            mount_layers(&place, std::slice::from_ref(&layer), top).unwrap();
+            let flags = rustix::fs::statvfs(place.rootfs()).unwrap().f_flag;
+            unmount_layers(&place).unwrap();
+            assert!(flags.contains(StatVfsMountFlags::NOSUID | StatVfsMountFlags::NODEV));
+        }
+        place.remove().unwrap();
     }
 
     #[test]

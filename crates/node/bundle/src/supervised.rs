@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::faults;
-use crate::place::{Place, PlaceError, RunRecord, instances_in};
+use crate::place::{Place, PlaceError, RunRecord, instances_in, make_outer};
 
 /// Whatever takes longer than this to start a program hangs.
 const START_TIME: Duration = Duration::from_secs(60);
@@ -40,6 +40,11 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
 
     /// Whether it only ends what it once started.
     fn is_retired(&self) -> bool {
+        false
+    }
+
+    /// Whether somebody who is not root has to get through the folder of all instances to one's own.
+    fn is_passed_through(&self) -> bool {
         false
     }
 
@@ -149,8 +154,9 @@ impl<B: Backend> Supervised<B> {
 
     async fn make(&self, instance: Arc<InstanceSpec>) -> Result<(), SuperviseError<B::Error>> {
         let place = self.place_of(instance.info.instance.instance_id());
-        let backend = self.backend.clone();
+        let (backend, folder) = (self.backend.clone(), self.folder.clone());
         blocking(move || {
+            make_outer(&folder, backend.is_passed_through()).map_err(SuperviseError::Place)?;
             place.make().map_err(SuperviseError::Place)?;
             muster_fault::hit(faults::AFTER_FOLDER);
             backend

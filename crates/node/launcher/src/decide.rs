@@ -49,6 +49,8 @@ pub enum Event {
     Overrides(Vec<EnvOverride>),
     /// Others came or went.
     Reach(Reach),
+    /// What starts have waited for may be there now.
+    LookAgain,
     /// A fetch has ended.
     Fetched {
         /// What was fetched.
@@ -179,12 +181,16 @@ impl Decider {
         let mut step = Step::default();
         let mut new_overrides = false;
         match event {
-            Event::Update(wanted) => self.take_update(wanted),
+            Event::Update(wanted) => {
+                self.take_update(wanted);
+                self.look_again(now);
+            }
             Event::Overrides(overrides) => {
                 self.overrides = overrides;
                 new_overrides = true;
             }
             Event::Reach(reach) => self.reaches(reach, now, &mut step),
+            Event::LookAgain => self.look_again(now),
             Event::Fetched { target, result } => {
                 if let Some(instance) = self.instances.get_mut(target.ident()) {
                     instance.fetched(&target, result, &self.limits, now);
@@ -256,12 +262,19 @@ impl Decider {
 
     fn reaches(&mut self, reach: Reach, now: Now, step: &mut Step) {
         if self.offline.rises_to(reach) {
-            // It says where images are.
+            // It says where images are. Whoever else was away may be back with it.
             for instance in self.instances.values_mut() {
                 instance.fetch_again(now);
             }
+            self.look_again(now);
         }
         step.changes.extend(self.offline.reaches(reach, now));
+    }
+
+    fn look_again(&mut self, now: Now) {
+        for instance in self.instances.values_mut() {
+            instance.look_again(now);
+        }
     }
 
     fn offline_ttls(&self) -> impl Iterator<Item = Duration> {

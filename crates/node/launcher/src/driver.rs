@@ -178,6 +178,11 @@ impl Launcher {
         self.decide(Event::Reach(reach)).await
     }
 
+    /// What starts have waited for may be there now: those that wait try at once, and wait shortly again.
+    pub async fn look_again(&self) -> Result<(), LauncherGone> {
+        self.decide(Event::LookAgain).await
+    }
+
     /// All statuses, as they are now.
     pub async fn snapshot(&self) -> Result<Vec<InstanceStatus>, LauncherGone> {
         let (answer, wait) = oneshot::channel();

@@ -7,7 +7,7 @@
 //! # Entry points
 //! * [`Launcher::start`] recovers from the database, adopts what runs and starts the one task. [`Launcher`] is the handle:
 //!   [`update`](Launcher::update), [`override_env`](Launcher::override_env), [`reaches`](Launcher::reaches),
-//!   [`snapshot`](Launcher::snapshot).
+//!   [`look_again`](Launcher::look_again), [`snapshot`](Launcher::snapshot).
 //! * [`Reports`] is what comes out: changed statuses as they happen, and one whole set when an update has settled.
 //! * [`Observer`] is told when an instance comes and goes and where it runs; [`Launcher::directory`] answers whose unit
 //!   that is. For monitoring, alerts and logs.
@@ -41,10 +41,14 @@
 //!
 //! **Going back.** The first time that a version has run for a healthy period it is *good*. A version that is given up before
 //! it became good, while there is another that was, is *rejected*: the good one runs again, its status carries the reason, and
-//! the same version is not tried again until the controller wants something else.
+//! the same version is not tried again until the controller wants something else. What is gone back to is the version, with the
+//! variables that are set over it now: an override that is over does not come back, and where only overrides differ there is
+//! nothing to go back to.
 //!
 //! **Not yet.** A start that fails because something around the instance is not there yet (the identity manager, for
-//! permissions) says nothing about the version: it is tried again shortly, is not counted, and holds nobody else up.
+//! permissions) says nothing about the version: it is tried again after 2 s, 4 s, ... at most a minute, is not counted, and holds
+//! nobody else up. Whoever knows that the missing part may be there ([`Launcher::look_again`]), a new set and a controller that
+//! comes back have it tried at once. While it waits its status stays as it is.
 //!
 //! **Refusals.** An instance of a set that makes no sense is reported as failed, with the reason; what runs of it stays as it is.
 //! Where not even its name can be read, it may be any of those that run and are not named: all of them stay until a set can be read.

@@ -1,6 +1,7 @@
 //! What an instance shall be.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use muster_api::domain::{
@@ -17,6 +18,17 @@ pub struct Target {
 }
 
 impl Target {
+    /// The same with other variables over it.
+    pub(crate) fn with(target: &Arc<Self>, env_override: &[EnvVar]) -> Arc<Self> {
+        if target.env_override == env_override {
+            return Arc::clone(target);
+        }
+        Arc::new(Self {
+            info: target.info.clone(),
+            env_override: env_override.to_vec(),
+        })
+    }
+
     /// Which instance.
     pub fn ident(&self) -> &InstanceIdent {
         &self.info.instance

@@ -22,7 +22,8 @@ async fn main() -> ExitCode {
         host_binds: Vec::new(),
         writable_root: WRITABLE_ROOT,
     };
-    let runner = detect(&InitSystem::Detect).expect("an init system");
+    let init = detect(&InitSystem::Detect).expect("an init system");
+    let runner = init.runner();
     let runtime = Containers::runtime(config, runner).expect("an OCI runtime");
     drive(Driven {
         runtime: &runtime,

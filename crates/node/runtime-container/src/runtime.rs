@@ -164,6 +164,11 @@ impl Backend for Containers {
         self.is_retired
     }
 
+    fn is_passed_through(&self) -> bool {
+        // By the root of a user namespace, which is nobody outside.
+        self.config.first_mapped_id.is_some()
+    }
+
     fn make(&self, place: &Place, instance: &InstanceSpec) -> Result<(), ContainerError> {
         let host = self.host_facts(instance).map_err(ContainerError::Place)?;
         let (rootfs, id) = (place.rootfs(), instance.info.instance.instance_id());

@@ -15,6 +15,8 @@ use serde::Deserialize;
 
 pub mod parts;
 
+use crate::runtimes::NATIVE;
+
 use self::parts::{
     NetworkMode, PartsConfig, RawJournalAlerts, RawLogging, RawMonitoring, RawNetwork, RawParts,
 };
@@ -62,7 +64,7 @@ pub struct RawConfig {
     pub image_set_id: String,
     /// Device nodes of images: `refuse`, `skip` or `make`.
     pub image_devices: String,
-    /// The init system: `auto`, `core` or `systemd`.
+    /// The init system: `auto`, `core` or `systemd`. Another one than before gets instances when none is left or after a reboot.
     pub init_system: String,
     /// Core's socket, unless it is the usual one.
     pub core_socket: PathBuf,
@@ -459,6 +461,16 @@ impl RawRuntime {
                 return None;
             }
         };
+        let only_native = [("hostNetwork", self.host_network), ("strict", self.strict)];
+        for (key, given) in only_native {
+            if given && runtime_type.as_str() != NATIVE {
+                // An instance would run without the network that it was promised, or with less of a sandbox than was asked for.
+                problems.report(
+                    &format!("{path}.{key}"),
+                    "is for runtimes of type native only",
+                );
+            }
+        }
         Some(RuntimeConfig {
             runtime_type,
             program: self.program,
@@ -675,6 +687,21 @@ mod tests {
         };
         let config = with(r#"[{"type": "native", "hostNetwork": true}]"#).unwrap();
         assert_eq!(config.parts.network.mode, NetworkMode::Host);
+        // No container ever is in it.
+        for key in ["hostNetwork", "strict"] {
+            let runtimes = format!(
+                r#"[{{"type": "native", "hostNetwork": true}}, {{"type": "runc", "{key}": true}}]"#
+            );
+            let error = with(&runtimes).unwrap_err();
+            let text = muster_telemetry::ErrorChain(&error).to_string();
+            for named in [
+                &*format!("runtimes[1].{key}"),
+                "for runtimes of type native only",
+            ] {
+                assert!(text.contains(named), "{text}");
+            }
+            assert!(!text.contains("runtimes[0]"), "{text}");
+        }
         for wrong in ["[]", r#"[{"type": "native"}]"#] {
             let error = with(wrong).unwrap_err().to_string();
             assert!(error.contains("network.mode"), "{error}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use muster_api::domain::{NodeInfo, NodeState, ResourceInfo, SmInfo};
+use muster_iamclient::IamClient;
 use muster_image::{
     BlobSource, CheckSettings, HttpSetupError, ImageStore, OpenImagesError, StoreSettings,
 };
@@ -19,7 +20,6 @@ use muster_rpc::{Dial as _, Target, TargetError};
 use muster_store::{OnDamage, OpenStoreError, Outcome, Store, StoreConfig, StoreError};
 use muster_telemetry::{ErrorChain, Notifier, Shutdown, TaskSet};
 use muster_tls::{ClientOptions, ClientTls, Insecure, NoReasonError};
-use muster_unit_runner::NoInitSystem;
 use tokio::sync::{oneshot, watch};
 use tonic::transport::Uri;
 use tracing::{error, info, warn};
@@ -29,6 +29,8 @@ use crate::controller::{ControllerLink, Services};
 use crate::equipment::{self, Equipment, EquipmentError};
 use crate::identity::{IamLink, LateBlobs, LateDial, Ways};
 use crate::images::NodeImages;
+use crate::init_system::{self, ChooseInitError};
+use crate::late::Late;
 use crate::node;
 use crate::permissions::{self, IamPermissions};
 use crate::runtimes::{self, MakeRuntimeError, Workplace};
@@ -69,7 +71,7 @@ pub(crate) enum StartError {
     Reason(#[source] NoReasonError),
     /// Nobody runs units.
     #[error("cannot run instances")]
-    InitSystem(#[source] NoInitSystem),
+    InitSystem(#[source] ChooseInitError),
     /// A runtime cannot be used.
     #[error("cannot use a runtime")]
     Runtime(#[source] MakeRuntimeError),
@@ -225,6 +227,13 @@ async fn open_images(
     Ok(images)
 }
 
+/// Starts that wait for the identity manager need not wait for their turn when it is first reached.
+async fn tell_of_identity(iam: Late<IamClient>, launcher: Launcher) {
+    iam.get().await;
+    // A launcher that has ended starts nothing.
+    let _ = launcher.look_again().await;
+}
+
 /// Keeps what the node announces as its resources are.
 async fn announce(mut resources: watch::Receiver<Vec<ResourceInfo>>, info: watch::Sender<SmInfo>) {
     while resources.changed().await.is_ok() {
@@ -251,8 +260,9 @@ pub(crate) async fn run(
     let node = &connections.node;
     let images = open_images(&config, node, &store).await?;
     let runtimes = {
-        let runner =
-            muster_unit_runner::detect(&config.init_system).map_err(StartError::InitSystem)?;
+        let has_instances = runtimes::has_instances(&config.runtime_dir);
+        let init = init_system::choose(&config.init_system, &config.runtime_dir, has_instances);
+        let runner = init.map_err(StartError::InitSystem)?.runner();
         let workplace = Workplace {
             runtimes: &config.runtimes,
             folder: &config.runtime_dir,
@@ -289,6 +299,8 @@ pub(crate) async fn run(
         .await
         .map_err(StartError::Launcher)?;
     tasks.spawn_until_shutdown("launcher", launching);
+    let news = tell_of_identity(connections.ways.iam, launcher.clone());
+    tasks.spawn_until_shutdown("identity news", news);
     if let Some(every) = config.image_check_period {
         let settings = CheckSettings {
             every,

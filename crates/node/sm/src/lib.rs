@@ -16,6 +16,7 @@
 //! | orders | networks and sets of instances; of those that wait the newest | the networks and the launcher, one after the other |
 //! | log collectors, at most 4 at a time, 64 waiting | one request each | parts on the stream that asked |
 //! | identity | the identity manager | who this node is, the certificate, and with it the ways to the controller |
+//! | identity news | the first way to the identity manager | to the launcher, that it need not wait for it any more |
 //! | needed images | what the launcher needs, a timer | notes in the image store, removal of what nobody has needed for long |
 //! | image check | a timer | quarantine and repair of damaged images |
 //! | announcements | resources that come and go | the node's description on the stream |
@@ -29,7 +30,8 @@
 //! # Invariants
 //! * A command is carried out or answered with why not; an instance that makes no sense is refused by itself.
 //! * No question waits for an order: networks may take as long as their plugins do.
-//! * Nothing that runs is stopped because this daemon starts, ends or loses its controller.
+//! * Nothing that runs is stopped because this daemon starts, ends or loses its controller, nor because another init system is
+//!   there than the one that has it (`init_system`).
 //! * Nothing waits for the identity manager but what needs it: after a reboot, instances run as the node was remembered; only
 //!   those with permissions, downloads and the controller wait. A node that was never known waits, and says so.
 //! * An answer goes to the stream that asked, or nowhere.
@@ -46,6 +48,7 @@ mod daemon;
 mod equipment;
 mod identity;
 mod images;
+mod init_system;
 mod late;
 mod node;
 mod permissions;

@@ -62,8 +62,13 @@ impl IamPermissions {
         let Ok(owed) = self.owed.all().await else {
             return false;
         };
+        let mut is_all = true;
         for instance in owed {
-            let _turn = self.owed.turn.lock().await;
+            let turn = self.owed.turn.lock().await;
+            if turn.contains(&instance) {
+                is_all = false;
+                continue;
+            }
             let still = self.owed.all().await;
             if still.is_ok_and(|still| !still.contains(&instance)) {
                 // It has come back meanwhile.
@@ -74,7 +79,7 @@ impl IamPermissions {
                 return false;
             }
         }
-        true
+        is_all
     }
 
     async fn owe(&self, instance: &InstanceIdent) -> Result<(), SeamError> {
@@ -107,13 +112,16 @@ impl Permissions for IamPermissions {
             }
             let client = self.client.now();
             let client = client.ok_or_else(|| SeamError::not_yet(NotReachedYet))?;
-            {
-                let _turn = self.owed.turn.lock().await;
-                let removed = self.owed.remove(instance).await;
-                removed.map_err(|error| SeamError::new(AosCode::Failed, error))?;
-            }
+            self.owed.turn.lock().await.insert(instance.clone());
             let secret = client.register_instance(instance, &item.permissions).await;
+            let removed = match secret.is_ok() {
+                true => self.owed.remove(instance).await,
+                // A manager that is away is asked again and again, and what is owed need not come and go with that.
+                false => Ok(()),
+            };
+            self.owed.turn.lock().await.remove(instance);
             self.settle(&client).await;
+            removed.map_err(|error| SeamError::new(AosCode::Failed, error))?;
             let secret = secret.map_err(|error| match error.is_unreachable() {
                 true => SeamError::not_yet(error),
                 false => SeamError::new(AosCode::Failed, error),
@@ -146,5 +154,50 @@ impl Permissions for IamPermissions {
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use muster_api::domain::ItemType;
+    use muster_store::{OnDamage, StoreConfig};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_owed_stays_owed_while_the_identity_manager_is_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = StoreConfig::new(folder.path().join("sm.db"), "test", OnDamage::Refuse);
+        let store = Store::open(&config.schema(&SCHEMA)).unwrap().store;
+        let instance = InstanceIdent {
+            item_id: "item".parse().unwrap(),
+            subject_id: "subject".parse().unwrap(),
+            instance: 0,
+            item_type: ItemType::Service,
+            preinstalled: false,
+        };
+        let rights = BTreeMap::from([("speed".to_owned(), "r".to_owned())]);
+        let item = ItemConfig {
+            permissions: BTreeMap::from([("vis".to_owned(), rights)]),
+            ..ItemConfig::default()
+        };
+        let away = IamClient::local(folder.path().join("nobody"));
+        let permissions = IamPermissions::new(Late::ready(away), store);
+        // As the launcher does it, time and again.
+        for _ in 0..2 {
+            let refused = permissions.register(&instance, &item).await.unwrap_err();
+            assert!(refused.will_pass, "{refused:?}");
+            permissions
+                .unregister(&instance, Some(&item))
+                .await
+                .unwrap();
+        }
+        let refused = permissions.register(&instance, &item).await;
+        assert!(refused.is_err());
+        let owed = permissions.owed.all().await.unwrap();
+        assert_eq!(owed, BTreeSet::from([instance]), "it was not taken off");
+        assert!(permissions.owed.turn.lock().await.is_empty());
     }
 }

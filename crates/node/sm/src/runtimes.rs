@@ -15,7 +15,8 @@ use muster_unit_runner::UnitRunner;
 
 use crate::config::RuntimeConfig;
 
-const NATIVE: &str = "native";
+/// The type of the runtime that needs no OCI runtime.
+pub(crate) const NATIVE: &str = "native";
 
 /// Why a runtime cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +93,11 @@ fn with_instances(folder: &Path) -> Vec<RuntimeType> {
         has_instances.then_some(runtime_type)
     };
     entries.filter_map(of_runtime).collect()
+}
+
+/// Whether anything was started here that may still run.
+pub(crate) fn has_instances(folder: &Path) -> bool {
+    !with_instances(folder).is_empty()
 }
 
 /// What is set aside for a runtime is said only where somebody set it aside: a controller makes a pool of it that is the runtime's own,

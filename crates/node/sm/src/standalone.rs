@@ -1,8 +1,9 @@
 //! One node without a controller: what a file says runs, for trials, tests and machines that belong to nobody's fleet.
 //!
 //! Images come from layouts and registries instead of a controller; everything else is the Service Manager's own: the image
-//! store, the launcher, the runtimes. There is no identity manager, so items that ask for permissions get none, and instances
-//! have no network of their own.
+//! store, the launcher, the runtimes. There is no identity manager, so items that ask for permissions get none, which is said;
+//! nobody gives out what the node has, so items that ask for resources are refused; and instances have no network of their own.
+//! What an item has a quota for, storage or state, is kept below [`Settings::state_dir`].
 //!
 //! # Whose units
 //! Instances are units of an init system. Here that is always one of our own, beside whatever the machine has: a private
@@ -19,6 +20,7 @@ mod ids;
 mod init;
 mod resolved;
 mod source;
+mod wanted;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -28,8 +30,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use muster_api::domain::{
-    AlertRules, Gid, InstanceFilter, InstanceIdent, InstanceInfo, InvalidValue, ItemId, ItemType,
-    NodeState, NodeType, RuntimeInfo, Uid,
+    InstanceInfo, InstanceStatus, InvalidValue, ItemId, NodeInfo, NodeState, NodeType, RuntimeInfo,
 };
 use muster_image::{ImageStore, InstallError, InstalledImage, OpenImagesError, StoreSettings};
 use muster_item::Platform;
@@ -48,7 +49,6 @@ pub use self::init::InitError;
 pub use self::source::ImageSourceError;
 
 use self::claim::Claim;
-use self::ids::Ids;
 use self::init::PrivateInit;
 use self::resolved::Resolved;
 use self::source::{Found, Sources};
@@ -143,6 +143,16 @@ pub enum StandaloneError {
         /// What there is.
         here: Vec<String>,
     },
+    /// Nobody gives out what it needs.
+    #[error(
+        "item {item} asks for resources of the node, {wanted:?}: without a controller nobody gives any out"
+    )]
+    NoResources {
+        /// Which item.
+        item: ItemId,
+        /// What it asks for.
+        wanted: Vec<String>,
+    },
     /// There are more instances than user ids.
     #[error("too many instances")]
     TooMany(#[source] TooManyInstances),
@@ -158,6 +168,12 @@ pub enum StandaloneError {
     /// What runs cannot be taken over.
     #[error("cannot take over what runs")]
     Launcher(#[source] StartLauncherError),
+    /// Some instances could not be stopped in order.
+    #[error("not stopped in order, and ended with their init: {}", .0.join("; "))]
+    NotStopped(
+        /// Which, and why.
+        Vec<String>,
+    ),
     /// The launcher has ended by itself.
     #[error("the launcher has ended")]
     Gone,
@@ -309,20 +325,31 @@ impl Standalone {
     pub async fn end(mut self, news: &mut dyn FnMut(Report)) -> Result<(), StandaloneError> {
         let stopped = self.stop_all(news).await;
         let ended = self.init.end().await.map_err(StandaloneError::Init);
-        stopped.and(ended)
+        ended.and(stopped)
     }
 
     async fn stop_all(&mut self, news: &mut dyn FnMut(Report)) -> Result<(), StandaloneError> {
         self.update(Vec::new(), Vec::new()).await?;
         loop {
             let report = self.next().await?;
-            let is_over = matches!(&report, Report::Settled(all) if all.is_empty());
+            let left = match &report {
+                Report::Settled(all) => Some(all.iter().map(describe).collect::<Vec<_>>()),
+                Report::Changed(_) => None,
+            };
             news(report);
-            if is_over {
-                return Ok(());
+            match left {
+                Some(left) if left.is_empty() => return Ok(()),
+                // That it has settled is said once. Who is still there would be tried again for ever.
+                Some(left) => return Err(StandaloneError::NotStopped(left)),
+                None => {}
             }
         }
     }
+}
+
+fn describe(status: &InstanceStatus) -> String {
+    let why = status.error.as_ref().map(|error| error.message.as_str());
+    format!("{}: {}", status.instance, why.unwrap_or("it is there"))
 }
 
 impl Prepared {
@@ -331,20 +358,21 @@ impl Prepared {
         desired: Desired,
         note: &mut dyn FnMut(&str),
     ) -> Result<Self, StandaloneError> {
-        let overrides = overrides(&desired, SystemTime::now())?;
+        let overrides = wanted::overrides(&desired, SystemTime::now())?;
         let store = open_store(settings)?;
-        let images = StoreSettings::new(
-            settings.state_dir.join("images"),
-            Platform::of_this_program(),
-        );
+        let node = node_of(settings)?;
+        let images =
+            StoreSettings::new(settings.state_dir.join("images"), Platform::of_node(&node));
         let opened = ImageStore::open(images, store.clone()).await;
         let (images, _) = opened.map_err(StandaloneError::Images)?;
         let (sources, installed) = install(&images, &store, &desired, note).await?;
-        let runtimes = runtimes_of(settings)?;
+        let runtimes = runtimes_of(settings, &node)?;
         let infos: Vec<RuntimeInfo> = runtimes::announced(&runtimes);
         let known = ids::load(&store).await.map_err(StandaloneError::Ids)?;
-        let ids = ids::assign(&known, &idents(&desired)).map_err(StandaloneError::TooMany)?;
-        let wanted = instances(&desired, &installed, &infos, &ids)?;
+        let idents = wanted::idents(&desired);
+        let ids = ids::assign(&known, &idents).map_err(StandaloneError::TooMany)?;
+        let wanted = wanted::instances(&desired, &installed, &infos, &ids)?;
+        wanted::lacking(&desired, &installed).for_each(|text| note(&text));
         if ids != known {
             let saved = ids::save(&store, ids).await;
             saved.map_err(StandaloneError::Ids)?;
@@ -442,7 +470,7 @@ async fn install(
     Ok((sources, installed))
 }
 
-fn runtimes_of(settings: &Settings) -> Result<Vec<Arc<dyn Runtime>>, StandaloneError> {
+fn node_of(settings: &Settings) -> Result<NodeInfo, StandaloneError> {
     // A node of its own in every folder: no identity of the machine is used.
     let id = settings.state_dir.join("node-id");
     fs::write(&id, "standalone").map_err(file_error(&id))?;
@@ -451,171 +479,21 @@ fn runtimes_of(settings: &Settings) -> Result<Vec<Arc<dyn Runtime>>, StandaloneE
     options.node_id_path = id;
     options.dmips_cache = Some(settings.state_dir.join("dmips.json"));
     let facts = NodeFacts::gather(&options).map_err(StandaloneError::Node)?;
-    let node = facts.node_info(NodeState::Provisioned, None);
+    Ok(facts.node_info(NodeState::Provisioned, None))
+}
+
+fn runtimes_of(
+    settings: &Settings,
+    node: &NodeInfo,
+) -> Result<Vec<Arc<dyn Runtime>>, StandaloneError> {
     let runner: Arc<dyn UnitRunner> = Arc::new(CoreRunner::new(init::socket(settings)));
     let workplace = Workplace {
         runtimes: &[],
         folder: &settings.runtime_dir,
         programs: Some(&settings.program_dir),
     };
-    runtimes::make(workplace, &node, &runner).map_err(StandaloneError::Runtime)
-}
-
-fn idents_of(item: &DesiredItem) -> impl Iterator<Item = InstanceIdent> {
-    (0..item.instances).map(|index| InstanceIdent {
-        item_id: item.id.clone(),
-        subject_id: item.subject.clone(),
-        instance: index,
-        item_type: ItemType::Service,
-        preinstalled: false,
-    })
-}
-
-fn idents(desired: &Desired) -> Vec<InstanceIdent> {
-    desired.items.iter().flat_map(idents_of).collect()
-}
-
-/// What the file wants, in the controller's words. Pure; everybody has an id.
-fn instances(
-    desired: &Desired,
-    installed: &[InstalledImage],
-    runtimes: &[RuntimeInfo],
-    ids: &Ids,
-) -> Result<Vec<InstanceInfo>, StandaloneError> {
-    let mut instances = Vec::new();
-    for (item, image) in desired.items.iter().zip(installed) {
-        let runtime = choose_runtime(item, image, runtimes)?;
-        for instance in idents_of(item) {
-            let id = ids.get(&instance.to_string()).copied().unwrap_or_default();
-            instances.push(InstanceInfo {
-                instance,
-                version: item.version.clone(),
-                manifest_digest: image.digest,
-                owner_id: None,
-                runtime_id: runtime.runtime_id.clone(),
-                uid: Uid::new(id).map_err(StandaloneError::Invalid)?,
-                gid: Gid::new(id).map_err(StandaloneError::Invalid)?,
-                priority: item.priority,
-                storage_path: None,
-                state_path: None,
-                env_vars: item.env.clone(),
-                network: None,
-                alert_rules: AlertRules::default(),
-            });
-        }
-    }
-    Ok(instances)
-}
-
-/// What the file sets for a while, from `now` on. Pure.
-fn overrides(desired: &Desired, now: SystemTime) -> Result<Vec<EnvOverride>, StandaloneError> {
-    let mut overrides = Vec::new();
-    for item in &desired.items {
-        let (id, subject) = (item.id.clone(), item.subject.clone());
-        let filter = InstanceFilter::new(Some(id), Some(subject), None);
-        let filter = filter.map_err(StandaloneError::Invalid)?;
-        overrides.extend(item.env_override.iter().map(|it| EnvOverride {
-            filter: filter.clone(),
-            variable: it.variable.clone(),
-            expires: it.lasts.and_then(|lasts| now.checked_add(lasts)),
-        }));
-    }
-    Ok(overrides)
-}
-
-fn choose_runtime<'a>(
-    item: &DesiredItem,
-    image: &InstalledImage,
-    runtimes: &'a [RuntimeInfo],
-) -> Result<&'a RuntimeInfo, StandaloneError> {
-    let wanted = match &item.runtime {
-        Some(runtime) => std::slice::from_ref(runtime),
-        None => image.item_config.runtimes.as_slice(),
-    };
-    let mut found = wanted
-        .iter()
-        .filter_map(|kind| runtimes.iter().find(|it| it.runtime_type == *kind));
-    found.next().ok_or_else(|| StandaloneError::NoRuntime {
-        item: item.id.clone(),
-        wanted: wanted.iter().map(ToString::to_string).collect(),
-        here: runtimes
-            .iter()
-            .map(|it| it.runtime_type.to_string())
-            .collect(),
-    })
+    runtimes::make(workplace, node, &runner).map_err(StandaloneError::Runtime)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
-    use super::*;
-
-    #[test]
-    fn what_the_file_sets_for_a_while_is_for_its_item_and_ends() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("set.yaml");
-        let text = "items:\n- id: web\n  image: {layout: x}\n  envOverride:\n    LEVEL: {value: debug, for: 10m}\n    \
-                    MODE: {value: slow}\n- id: other\n  image: {layout: x}\n";
-        fs::write(&file, text).unwrap();
-        let desired = Desired::load(&file).unwrap();
-        let now = UNIX_EPOCH + Duration::from_secs(1000);
-        let set = overrides(&desired, now).unwrap();
-        let all = idents(&desired);
-        for it in &set {
-            assert!(it.filter.matches(&all[0]) && !it.filter.matches(&all[1]));
-        }
-        let ends: Vec<_> = set.iter().map(|it| it.expires).collect();
-        assert_eq!(ends, [Some(now + Duration::from_secs(600)), None]);
-    }
-
-    #[tokio::test]
-    async fn what_is_wanted_again_makes_no_room_for_what_stands_before_it() {
-        use muster_lab::oci::{Compression, Image, LayerBuilder, Layout};
-
-        muster_lab::require!(Root);
-        let folder = tempfile::tempdir().unwrap();
-        let mut layout = Layout::create(folder.path().join("layout")).unwrap();
-        for name in ["a", "b", "c"] {
-            let content = name.as_bytes().repeat(400_000);
-            let file = LayerBuilder::new().file("file", content, 0o644);
-            let image = Image::new().layer(file.build(Compression::None).unwrap());
-            layout.add(name, image.build()).unwrap();
-        }
-        let set = |names: &[&str]| {
-            let items = names
-                .iter()
-                .map(|it| format!("- id: {it}\n  image: {{layout: layout, name: {it}}}\n"));
-            let file = folder.path().join("set.yaml");
-            fs::write(&file, format!("items:\n{}", items.collect::<String>())).unwrap();
-            Desired::load(&file).unwrap()
-        };
-        let settings = Settings {
-            state_dir: folder.path().join("state"),
-            runtime_dir: folder.path().join("run"),
-            program_dir: folder.path().to_owned(),
-        };
-        let store = open_store(&settings).unwrap();
-        let mut small =
-            StoreSettings::new(folder.path().join("images"), Platform::of_this_program());
-        small.documents.document_bytes = 64 << 10;
-        // A third image has room only instead of one of two.
-        small.max_bytes = Some(1_500_000);
-        let (images, _) = ImageStore::open(small, store.clone()).await.unwrap();
-        let mut noted = Vec::new();
-        let mut note = |text: &str| noted.push(text.to_owned());
-        let now = SystemTime::now();
-        for (name, seconds) in [("a", 0), ("b", 100)] {
-            install(&images, &store, &set(&[name]), &mut note)
-                .await
-                .unwrap();
-            let later = now + Duration::from_secs(seconds);
-            images.keep(&Default::default(), later).await.unwrap();
-        }
-        let both = set(&["c", "a"]);
-        let (_, installed) = install(&images, &store, &both, &mut note).await.unwrap();
-        assert_eq!(installed.len(), 2);
-        let got = ["a", "b", "c"].map(|name| format!("getting the image of {name}"));
-        assert_eq!(noted, got, "the first one was there all the time");
-    }
-}
+mod tests;

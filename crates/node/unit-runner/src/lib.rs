@@ -7,7 +7,9 @@
 //! above this crate needs to know which one it is.
 //!
 //! # Entry points
-//! - [`detect`] finds out what the machine has, [`InitSystem`] overrides it.
+//! - [`detect`] finds out what the machine has ([`HostInit`]), [`InitSystem`] overrides it. Core counts when it answers: a socket
+//!   that nobody listens at any more is none. Whoever has units on one of them keeps that in mind and goes on with it: units that
+//!   another init system is asked for are not there, and would be taken for ended.
 //! - [`UnitRunner`]: start, stop, list, watch.
 //! - [`instances::InstanceUnits`]: units that are instances: their names, and their story as [`muster_runtime::RunEvent`]s.
 //!
@@ -27,14 +29,13 @@
 //! Limits and sandboxes (whoever runs in the unit sets them), unit files on disk, user managers.
 
 mod core;
+mod detect;
 mod error;
 pub mod instances;
 mod spec;
 mod state;
 mod systemd;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -42,6 +43,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 pub use self::core::CoreRunner;
+pub use self::detect::{HostInit, InitSystem, NoInitSystem, detect};
 pub use self::error::{AskError, UnitError};
 pub use self::spec::{InvalidUnitName, MainProcess, Restart, UnitName, UnitSpec};
 pub use self::state::{Observation, UnitEnd, UnitEvent, UnitState};
@@ -73,53 +75,6 @@ pub trait UnitRunner: Send + Sync + std::fmt::Debug + 'static {
 
     /// What happens to units whose names begin so, beginning with how they are now. Spawns a task on the current runtime.
     fn watch(&self, prefix: String) -> mpsc::Receiver<UnitEvent>;
-}
-
-/// Which init system runs units.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum InitSystem {
-    /// The one that is there, core first.
-    #[default]
-    Detect,
-    /// `muster-core`, at this socket or the usual one.
-    Core(Option<PathBuf>),
-    /// systemd.
-    Systemd,
-}
-
-/// There is no init system that runs units.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "no init system to run instances with: neither {} nor {} is there; start muster-core (muster-init --supervise) or name one in the configuration",
-    core.display(), systemd.display()
-)]
-pub struct NoInitSystem {
-    core: PathBuf,
-    systemd: PathBuf,
-}
-
-/// The runner for the init system that is asked for, or for the one that is there.
-pub fn detect(wanted: &InitSystem) -> Result<Arc<dyn UnitRunner>, NoInitSystem> {
-    let core =
-        |socket: &Option<PathBuf>| CoreRunner::new(muster_control::socket_path(socket.clone()));
-    match wanted {
-        InitSystem::Core(socket) => return Ok(Arc::new(core(socket))),
-        InitSystem::Systemd => return Ok(Arc::new(SystemdRunner::new())),
-        InitSystem::Detect => {}
-    }
-    let socket = muster_control::socket_path(None);
-    if socket.exists() {
-        return Ok(Arc::new(CoreRunner::new(socket)));
-    }
-    // What sd_booted(3) looks at.
-    let systemd = Path::new("/run/systemd/system");
-    if systemd.is_dir() {
-        return Ok(Arc::new(SystemdRunner::new()));
-    }
-    Err(NoInitSystem {
-        core: socket,
-        systemd: systemd.to_owned(),
-    })
 }
 
 /// How long to put up with an init system that is away.

@@ -44,6 +44,8 @@ pub(super) enum Have {
         target: Arc<Target>,
         run: RunId,
         retry: Duration,
+        /// Why. Of nothing else: whoever is not wanted any more has no other fault to tell.
+        fault: AosError,
     },
 }
 
@@ -68,6 +70,15 @@ pub(super) enum Pulse {
     Starting,
     Running,
     Restarting,
+}
+
+/// What a start has not found around it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NotYet {
+    /// What it is.
+    pub(super) fault: AosError,
+    /// How often it was looked for in vain since there was last any hope of it.
+    tries: u32,
 }
 
 /// How far the image is.
@@ -120,7 +131,7 @@ pub(super) struct Instance {
     /// For how long it was given up, if that is why it is not started.
     given_up_for: Option<Duration>,
     /// What it waits for; no fault of its own.
-    pub(super) not_yet: Option<AosError>,
+    pub(super) not_yet: Option<NotYet>,
     /// The controller's last wish for it makes no sense; the one before holds.
     pub(super) refused: Option<Refused>,
     /// What went wrong last.
@@ -244,8 +255,9 @@ impl Instance {
         self.rejected
             .take_if(|it| Some(&it.target) != self.aim.as_ref());
         self.note_health(limits, now);
-        self.want = match (&self.rejected, &self.good) {
-            (Some(_), Some(good)) => Some(Arc::clone(good)),
+        self.want = match (&self.rejected, &self.good, &self.aim) {
+            // What was set for a while when it was good may be over.
+            (Some(_), Some(good), Some(aim)) => Some(Target::with(good, &aim.env_override)),
             _ => self.aim.clone(),
         };
         self.held = None;
@@ -272,11 +284,17 @@ impl Instance {
             }
             if lasts >= up.facts.healthy_after(limits) {
                 self.fault = None;
-                if self.good.as_ref() != Some(&up.target) {
+                if !self.is_good(&up.target) {
                     self.good = Some(Arc::clone(&up.target));
                 }
             }
         }
+    }
+
+    /// Whether this is what last ran well, whatever was set over it for a while.
+    fn is_good(&self, target: &Target) -> bool {
+        let good = self.good.as_ref();
+        good.is_some_and(|good| good.info == target.info)
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -360,7 +378,7 @@ impl Instance {
         if let Have::Up(up) = &self.have
             && up.pulse == Pulse::Running
         {
-            let is_new = self.good.as_ref() != Some(&up.target);
+            let is_new = !self.is_good(&up.target);
             health = is_new.then(|| up.since + up.facts.healthy_after(limits));
             let has_ended = self.crashes != Crashes::default();
             forgiven = has_ended.then(|| up.since + up.facts.forgiven_after(limits));

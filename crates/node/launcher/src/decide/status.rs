@@ -52,7 +52,11 @@ fn shown(instance: &Instance) -> &InstanceInfo {
 
 /// Which variables were set for it: those of what there is of it, or why those that are wanted are not.
 fn variables(instance: &Instance, fault: Option<&AosError>) -> Vec<EnvVarStatus> {
-    let have = instance.have.target().map(|(target, _)| target);
+    let have = match (&instance.have, &instance.not_yet) {
+        // To look again for what was not there yet is no news.
+        (Have::Starting { .. }, Some(_)) => None,
+        (have, _) => have.target().map(|(target, _)| target),
+    };
     let (target, error) = match (have, &instance.want, fault) {
         (Some(target), _, _) => (target, None),
         (None, Some(target), Some(fault)) => (target, Some(fault)),
@@ -83,7 +87,7 @@ fn state(instance: &Instance) -> (InstanceState, Option<AosError>) {
             }
         },
         Have::Starting { .. } => {
-            let waits_for = instance.not_yet.as_ref();
+            let waits_for = instance.not_yet.as_ref().map(|it| &it.fault);
             let fault = waits_for.or(instance.fault.as_ref());
             (InstanceState::Activating, fault.cloned())
         }
@@ -95,7 +99,7 @@ fn state(instance: &Instance) -> (InstanceState, Option<AosError>) {
         }
         // It holds what it holds until it is gone.
         Have::Stopping { .. } | Have::Left { .. } => (InstanceState::Active, None),
-        Have::Stuck { .. } => (InstanceState::Failed, instance.fault.clone()),
+        Have::Stuck { fault, .. } => (InstanceState::Failed, Some(fault.clone())),
         Have::Nothing => nothing(instance, fetch_fault.or(instance.fault.as_ref())),
     }
 }
@@ -108,7 +112,7 @@ fn nothing(instance: &Instance, fault: Option<&AosError>) -> (InstanceState, Opt
         return (InstanceState::Inactive, Some(held.clone()));
     }
     if let Some(waits_for) = &instance.not_yet {
-        return (InstanceState::Activating, Some(waits_for.clone()));
+        return (InstanceState::Activating, Some(waits_for.fault.clone()));
     }
     match fault {
         Some(fault) => (InstanceState::Failed, Some(fault.clone())),

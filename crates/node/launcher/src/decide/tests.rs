@@ -2,11 +2,13 @@
 
 mod laws;
 mod offline;
+mod overrides;
 mod setbacks;
 mod turns;
+mod waits;
 mod world;
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use muster_api::domain::{
     AlertRules, Digest, EnvVar, Gid, InstanceFilter, InstanceIdent, InstanceInfo, InstanceState,
@@ -142,6 +144,7 @@ fn a_start_that_waits_for_something_counts_nothing_and_holds_nobody_up() {
     }
     assert!(world.running.contains_key(&info(2, 1).instance));
     world.not_yet = None;
+    world.pass(Duration::from_secs(60));
     world.run_actions();
     let status = world.last_status(&info(1, 2).instance);
     assert_eq!((status.state, status.error), (InstanceState::Active, None));
@@ -349,34 +352,6 @@ fn who_shares_storage_waits_until_the_other_is_gone() {
 }
 
 #[test]
-fn an_override_restarts_what_it_is_for_and_ends_by_itself() {
-    let mut world = World::new();
-    world.event(Event::Update(vec![info(1, 1), info(2, 1)].into()));
-    world.run_actions();
-    let only_first = InstanceFilter::new(Some("item1".parse().unwrap()), None, None).unwrap();
-    let it = EnvOverride {
-        filter: only_first,
-        variable: EnvVar::new("LEVEL".parse().unwrap(), "debug".into()).unwrap(),
-        expires: Some(UNIX_EPOCH + Duration::from_secs(1100)),
-    };
-    let before = world.starts;
-    world.event(Event::Overrides(vec![it]));
-    world.run_actions();
-    assert_eq!(world.starts, before + 1);
-    world.die();
-    world.run_actions();
-    assert_eq!(world.starts, before + 1, "it outlives the launcher");
-    world.pass(Duration::from_secs(101));
-    world.run_actions();
-    assert_eq!(world.starts, before + 2, "it has expired");
-    // The clock is set back to where it was in force.
-    world.set_clock_back(Duration::from_secs(101));
-    world.die();
-    world.run_actions();
-    assert_eq!(world.starts, before + 2, "it stays so");
-}
-
-#[test]
 fn a_stop_that_fails_is_repeated_and_said() {
     let mut world = World::new();
     world.event(Event::Update(vec![info(1, 1)].into()));
@@ -386,6 +361,7 @@ fn a_stop_that_fails_is_repeated_and_said() {
     world.run_actions();
     let status = world.last_status(&info(1, 1).instance);
     assert_eq!(status.state, InstanceState::Failed);
+    assert_eq!(status.error.unwrap().message, "it was made to fail");
     world.pass(Duration::from_secs(11));
     world.run_actions();
     assert!(world.running.is_empty());

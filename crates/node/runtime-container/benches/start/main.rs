@@ -131,7 +131,7 @@ async fn measure(name: &str, unit_program: &str, layer: &str) -> Outcome<()> {
         writable_root: WRITABLE_ROOT,
     };
     let starter = Starter {
-        runtime: Containers::runtime(config, detect(&InitSystem::Detect)?)?,
+        runtime: Containers::runtime(config, detect(&InitSystem::Detect)?.runner())?,
         bare: name,
         layer: Path::new(layer),
     };

@@ -24,8 +24,8 @@ pub(super) struct Owed {
     store: Store,
     /// As on disk; not read yet, at first.
     known: Mutex<Option<BTreeSet<InstanceIdent>>>,
-    /// Held while something is taken back, so that whoever gets permissions anew keeps them.
-    pub(super) turn: Mutex<()>,
+    /// Who is getting permissions anew: nothing is taken back from those, and it is held while something is, so that they keep them.
+    pub(super) turn: Mutex<BTreeSet<InstanceIdent>>,
     /// There is more to take back.
     pub(super) news: Notify,
 }
@@ -45,7 +45,7 @@ impl Owed {
         Self {
             store,
             known: Mutex::new(None),
-            turn: Mutex::new(()),
+            turn: Mutex::new(BTreeSet::new()),
             news: Notify::new(),
         }
     }

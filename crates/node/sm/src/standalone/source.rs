@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use muster_api::domain::Digest;
 use muster_image::{
@@ -120,23 +121,35 @@ fn read(path: &Path) -> Result<Vec<u8>, ImageSourceError> {
     }
 }
 
+type Places = Result<Vec<Box<dyn BlobPlace>>, BoxError>;
+
+/// All places together. Who cannot be asked keeps nobody from those who can.
+fn gathered(answers: Vec<Places>) -> Places {
+    let (mut places, mut failure) = (Vec::new(), None);
+    for answer in answers {
+        match answer {
+            Ok(found) => places.extend(found),
+            Err(error) => failure = Some(error),
+        }
+    }
+    match failure {
+        Some(error) if places.is_empty() => Err(error),
+        _ => Ok(places),
+    }
+}
+
 impl BlobSource for Sources {
-    fn places(&self, digest: Digest) -> BoxFuture<'_, Result<Vec<Box<dyn BlobPlace>>, BoxError>> {
-        Box::pin(async move {
-            let answers = join_all(self.0.iter().map(|source| source.places(digest))).await;
-            let (mut places, mut failure) = (Vec::new(), None);
-            for answer in answers {
-                match answer {
-                    Ok(found) => places.extend(found),
-                    Err(error) => failure = Some(error),
-                }
-            }
-            // Who cannot be asked keeps nobody from those who can.
-            match failure {
-                Some(error) if places.is_empty() => Err(error),
-                _ => Ok(places),
-            }
-        })
+    fn places(&self, digest: Digest) -> BoxFuture<'_, Places> {
+        let asked = self.0.iter().map(move |source| source.places(digest));
+        Box::pin(join_all(asked).map(gathered))
+    }
+
+    fn content_places(&self, digest: Digest) -> BoxFuture<'_, Places> {
+        let asked = self
+            .0
+            .iter()
+            .map(move |source| source.content_places(digest));
+        Box::pin(join_all(asked).map(gathered))
     }
 }
 

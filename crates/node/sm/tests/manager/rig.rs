@@ -492,7 +492,7 @@ impl Rig {
     /// instance has as many.
     pub(crate) fn network_traces(&self) -> String {
         let look = "ip -o link | wc -l; nft list ruleset | grep -vE 'packets|bytes' | wc -l; nft list ruleset | grep -cE 'packets|bytes'; \
-                    ls /run/muster/sm/network/netns /run/muster/sm/runc; \
+                    find /run/muster/sm/network/netns /run/muster/sm/runc -mindepth 1 -maxdepth 1 2>/dev/null | sort; \
                     awk '$2 ~ \"^/run/muster/sm/\" {print $2}' /proc/self/mounts | sort; \
                     find /run/muster/sm/network -type f | wc -l";
         self.machine.run(["sh", "-c", look]).expect("a list").stdout

@@ -45,7 +45,8 @@ fn systemd_keeps_the_contract() {
 #[test]
 #[ignore = "run by systemd_keeps_the_contract, in a machine"]
 fn contract_inside() {
-    let runner = detect(&InitSystem::Detect).expect("an init system");
+    let init = detect(&InitSystem::Detect).expect("an init system");
+    let runner = init.runner();
     assert_eq!(runner.name(), "systemd");
     block_on(contract::holds(runner, Path::new("/")));
 }

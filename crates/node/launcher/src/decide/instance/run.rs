@@ -6,15 +6,17 @@ use std::time::Duration;
 use muster_api::domain::{AosCode, AosError, Cause};
 use muster_runtime::{Ended, RunId, RunState};
 
-use super::{Fetch, Have, Instance, Pulse, Up};
+use super::{Fetch, Have, Instance, NotYet, Pulse, Up};
 use crate::crashes::{Crashes, Verdict};
 use crate::decide::saved::Rejected;
 use crate::decide::{Facts, Now, StartFault, failed};
 use crate::limits::Limits;
 use crate::target::Target;
 
-/// Before something is looked for again that was not there yet.
-const NOT_YET_WAIT: Duration = Duration::from_secs(2);
+/// Before something is looked for again that was not there yet; each time in vain doubles it, up to the second.
+const NOT_YET_WAIT: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+/// So often it is doubled at most.
+const MOST_DOUBLINGS: u32 = 5;
 
 impl Instance {
     pub(in crate::decide) fn begin_start(&mut self, run: RunId) -> Option<Arc<Target>> {
@@ -63,7 +65,7 @@ impl Instance {
             return;
         }
         let (target, facts, told) = (Arc::clone(target), facts.clone(), told.clone());
-        self.not_yet = None;
+        let in_vain = self.not_yet.take().map_or(0, |before| before.tries);
         match result {
             Ok(()) => {
                 self.adopt_up(target, run, facts, now);
@@ -73,8 +75,11 @@ impl Instance {
             }
             Err(StartFault::NotYet(fault)) => {
                 self.nothing_left();
-                self.not_yet = Some(fault);
-                self.not_before = Some(now.awake + NOT_YET_WAIT);
+                let (first, longest) = NOT_YET_WAIT;
+                let wait = first * (1 << in_vain.min(MOST_DOUBLINGS));
+                self.not_before = Some(now.awake + wait.min(longest));
+                let tries = in_vain + 1;
+                self.not_yet = Some(NotYet { fault, tries });
             }
             Err(StartFault::Failed(fault)) => {
                 self.nothing_left();
@@ -86,6 +91,14 @@ impl Instance {
                     Verdict::GiveUp => self.give_up(&target, fault, limits, now),
                 }
             }
+        }
+    }
+
+    /// What it waits for may be there now.
+    pub(in crate::decide) fn look_again(&mut self, now: Now) {
+        if let Some(not_yet) = &mut self.not_yet {
+            not_yet.tries = 0;
+            self.not_before = Some(now.awake);
         }
     }
 
@@ -156,8 +169,9 @@ impl Instance {
     }
 
     fn give_up(&mut self, target: &Arc<Target>, fault: AosError, limits: &Limits, now: Now) {
-        let was_good = self.good.as_ref() == Some(target);
-        let may_go_back = self.good.is_some() && !was_good && self.aim.as_ref() == Some(target);
+        // Not where only what was set for a while is another: there is no other version to go back to.
+        let has_other = self.good.is_some() && !self.is_good(target);
+        let may_go_back = has_other && self.aim.as_ref() == Some(target);
         if may_go_back {
             let message = format!(
                 "version {} failed before it had run for a healthy period, the version before runs again: {}",
@@ -242,11 +256,11 @@ impl Instance {
                 }
             }
             Err(fault) => {
-                self.fault = Some(fault);
                 self.have = Have::Stuck {
                     target,
                     run,
                     retry: now.awake + limits.first_wait,
+                    fault,
                 };
             }
         }
