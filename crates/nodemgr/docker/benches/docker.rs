@@ -42,6 +42,7 @@ fn order() -> MachineOrder {
         labels: Default::default(),
         timers: Default::default(),
         key: None,
+        asked: None,
     }
 }
 

@@ -1,20 +1,24 @@
 //! One engine: its version, plain requests through bollard, and connections that carry a process's streams.
 
+#[cfg(test)]
+pub(crate) mod fake;
+mod wire;
+
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bollard::errors::Error as Refusal;
 use bollard::{BollardRequest, ClientVersion, Docker};
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, UPGRADE};
-use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Body, Incoming};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, UPGRADE};
+use http::{Method, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use tokio::sync::OnceCell;
 
+use self::wire::{exchange, plain, send, unreachable, version_of};
 use crate::endpoint::Endpoint;
 
 /// How long the engine may take for an answer to anything short.
@@ -102,8 +106,30 @@ impl EngineError {
 #[derive(Clone)]
 pub struct Engine {
     endpoint: Endpoint,
-    /// Set with the first request: the engine's version decides how it is spoken to.
-    docker: Arc<OnceCell<Docker>>,
+    known: Arc<Known>,
+}
+
+/// How an engine is spoken to, which its version decides: found out with the first request, and anew when it was upgraded.
+#[derive(Default)]
+struct Known(Mutex<Option<Docker>>);
+
+impl Known {
+    fn lock(&self) -> MutexGuard<'_, Option<Docker>> {
+        // Nothing panics while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self) -> Option<Docker> {
+        self.lock().clone()
+    }
+
+    fn set(&self, docker: Docker) {
+        *self.lock() = Some(docker);
+    }
+
+    fn forget(&self) {
+        *self.lock() = None;
+    }
 }
 
 impl fmt::Debug for Engine {
@@ -118,7 +144,7 @@ impl Engine {
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
-            docker: Arc::default(),
+            known: Arc::default(),
         }
     }
 
@@ -129,27 +155,17 @@ impl Engine {
     }
 
     /// The client for plain requests, in a version of the API that both sides speak.
-    pub(crate) async fn docker(&self) -> Result<&Docker, EngineError> {
-        self.docker.get_or_try_init(|| self.negotiate()).await
+    pub(crate) async fn docker(&self) -> Result<Docker, EngineError> {
+        if let Some(docker) = self.known.get() {
+            return Ok(docker);
+        }
+        let docker = self.negotiate().await?;
+        self.known.set(docker.clone());
+        Ok(docker)
     }
 
     async fn negotiate(&self) -> Result<Docker, EngineError> {
-        let request = self.request(Method::GET, "/_ping", Bytes::new());
-        let response = tokio::time::timeout(PATIENCE, send(&self.endpoint, request)).await;
-        let response = response
-            .unwrap_or(Err(Refusal::RequestTimeoutError))
-            .map_err(|error| self.unreachable(error))?;
-        let found = response.headers().get("api-version");
-        let found = found.and_then(|value| value.to_str().ok()).unwrap_or("");
-        let (major_version, minor_version) = match version(found) {
-            Some(version) if version >= OLDEST => version.min(NEWEST),
-            _ => {
-                return Err(EngineError::TooOld {
-                    endpoint: self.endpoint.clone(),
-                    found: found.to_owned(),
-                });
-            }
-        };
+        let (major_version, minor_version) = version_of(&self.endpoint).await?;
         let version = ClientVersion {
             major_version,
             minor_version,
@@ -162,21 +178,7 @@ impl Engine {
         // Only its path is used: the connection is made by `send`.
         let address = Some("http://localhost");
         Docker::connect_with_custom_transport(transport, address, PATIENCE.as_secs(), &version)
-            .map_err(|error| self.unreachable(error))
-    }
-
-    fn unreachable(&self, error: Refusal) -> EngineError {
-        EngineError::Unreachable {
-            endpoint: self.endpoint.clone(),
-            source: error.into(),
-        }
-    }
-
-    fn request(&self, method: Method, path: &str, body: Bytes) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method;
-        *request.uri_mut() = path.parse().unwrap_or_default();
-        request
+            .map_err(|error| unreachable(&self.endpoint, error))
     }
 
     /// Begins what answers with a connection of raw bytes in both directions.
@@ -188,12 +190,13 @@ impl Engine {
     ) -> Result<TokioIo<Upgraded>, EngineError> {
         let version = self.docker().await?.client_version();
         let path = format!("/v{version}{path}");
-        let mut request = self.request(Method::POST, &path, body);
+        let mut request = plain(Method::POST, &path, body);
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("tcp"));
-        let response = tokio::time::timeout(PATIENCE, send(&self.endpoint, request)).await;
+        let answer = exchange(&self.endpoint, request, || self.known.forget());
+        let response = tokio::time::timeout(PATIENCE, answer).await;
         let response = response
             .unwrap_or(Err(Refusal::RequestTimeoutError))
             .map_err(|error| EngineError::new(operation, error))?;
@@ -227,44 +230,10 @@ async fn refused(operation: &'static str, response: Response<Incoming>) -> Engin
     }
 }
 
-fn version(text: &str) -> Option<(usize, usize)> {
-    let (major, minor) = text.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-/// One request over a connection of its own. What the engine is busy with for long then holds nobody else up.
-async fn send<B>(
-    endpoint: &Endpoint,
-    mut request: Request<B>,
-) -> Result<Response<Incoming>, Refusal>
-where
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let connection = endpoint.connect().await?;
-    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(connection));
-    let (mut sender, connection) = handshake.await?;
-    // Ends with the exchange, or when the body or the upgraded connection is dropped.
-    tokio::spawn(connection.with_upgrades());
-    let path = request.uri().path_and_query().cloned();
-    *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
-    let host = HeaderValue::try_from(endpoint.authority()).map_err(http::Error::from)?;
-    request.headers_mut().insert(HOST, host);
-    Ok(sender.send_request(request).await?)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::fake::{Answer, Fake};
     use super::*;
-
-    #[test]
-    fn versions_are_read() {
-        assert_eq!(version("1.41"), Some((1, 41)));
-        for wrong in ["", "1", "1.", "a.b", "1.2.3"] {
-            assert_eq!(version(wrong), None, "{wrong}");
-        }
-    }
 
     /// It took the connection, and that is all: nobody waits for it for ever. Time passes as soon as nothing else happens.
     #[tokio::test(start_paused = true)]
@@ -274,7 +243,7 @@ mod tests {
         let _silent = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let engine = Engine::new(Endpoint::Unix(path));
         let asked = tokio::time::Instant::now();
-        let error = engine.docker().await.unwrap_err();
+        let error = engine.docker().await.map(drop).unwrap_err();
         assert!(
             matches!(error, EngineError::Unreachable { .. }),
             "{error:?}"
@@ -285,10 +254,59 @@ mod tests {
     #[tokio::test]
     async fn an_engine_that_is_not_there_is_named() {
         let engine = Engine::new("unix:///no/such/docker.sock".parse().unwrap());
-        let error = engine.docker().await.unwrap_err();
+        let error = engine.docker().await.map(drop).unwrap_err();
         assert_eq!(
             error.to_string(),
             "the Docker engine at unix:///no/such/docker.sock does not answer"
         );
+    }
+
+    /// The newest version of the API that an engine speaks, and the oldest.
+    type Versions = Arc<Mutex<(usize, usize)>>;
+
+    /// An engine that can be upgraded.
+    fn upgradable(versions: &Versions) -> Fake {
+        let versions = Arc::clone(versions);
+        Fake::start(move |asked| {
+            let (newest, oldest) = *versions.lock().unwrap();
+            let named = asked
+                .split_once("/v1.")
+                .and_then(|(_, rest)| rest.split_once('/'));
+            let named = named.and_then(|(version, _)| version.parse::<usize>().ok());
+            let (status, body) = match named {
+                None => (200, ""),
+                Some(version) if version < oldest => (400, "client version is too old"),
+                Some(_) if asked.ends_with("/none") => (400, "it is wrong"),
+                Some(_) => (101, ""),
+            };
+            std::future::ready(Answer {
+                status,
+                body: body.to_owned(),
+                ..Answer::ping(newest)
+            })
+        })
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_was_upgraded_is_spoken_to_in_its_new_version_at_once() {
+        let versions: Versions = Arc::new(Mutex::new((41, 24)));
+        let fake = upgradable(&versions);
+        let engine = fake.engine();
+        let attach = async |path: &str| {
+            let attached = engine.upgrade("attach", path, Bytes::new()).await;
+            attached.map(drop)
+        };
+        attach("/exec/1/start").await.unwrap();
+        assert_eq!(fake.asked("/v1.41/exec/1/start"), 1);
+        *versions.lock().unwrap() = (52, 44);
+        attach("/exec/2/start").await.unwrap();
+        // From then on it is asked in no other.
+        attach("/exec/3/start").await.unwrap();
+        assert_eq!(fake.asked("/v1.41/exec"), 2);
+        assert_eq!(fake.asked("/v1.47/exec"), 2);
+        // What is refused for another reason is refused, and not asked again.
+        let wrong = attach("/none").await.unwrap_err();
+        assert_eq!(wrong.status(), Some(400));
+        assert_eq!(fake.asked("/none"), 1);
     }
 }

@@ -49,7 +49,7 @@ impl DockerExecutor {
     /// ends is not started again by itself.
     async fn switch(&self, verb: PowerVerb) -> Result<(), EngineError> {
         let Exec { engine, container } = &self.exec;
-        let docker = engine.docker().await?.clone().with_timeout(PATIENCE);
+        let docker = engine.docker().await?.with_timeout(PATIENCE);
         let (operation, done) = match verb {
             PowerVerb::Off => {
                 let options = StopContainerOptionsBuilder::new().t(GRACE).build();

@@ -1,23 +1,10 @@
-//! Which image a name means, and fetching one that the engine does not have.
+//! Which image a name means.
 
 use bollard::Docker;
 use bollard::models::ImageInspect;
-use bollard::query_parameters::CreateImageOptions;
-use futures_util::StreamExt as _;
-use muster_provider::FailureClass;
 
-use crate::creation::Creation;
 use crate::engine::EngineError;
 use crate::failure::Failure;
-
-/// The engine has not got an image, and cannot get it.
-#[derive(Debug, thiserror::Error)]
-#[error("image {image} is not here, and cannot be pulled")]
-struct PullError {
-    image: String,
-    #[source]
-    source: EngineError,
-}
 
 /// The image that a name means now, for ever.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,44 +72,8 @@ fn familiar(name: &str) -> &str {
     name.strip_prefix("library/").unwrap_or(name)
 }
 
-/// Fetches the image of a container, without credentials of our own.
-///
-/// Dropping this ends it; the layers that have come stay with the engine, so the next try has less to do.
-pub(crate) async fn pull(docker: &Docker, creation: &Creation) -> Result<(), Failure> {
-    let (name, tag) = split(&creation.image);
-    let options = CreateImageOptions {
-        from_image: Some(name.to_owned()),
-        tag: Some(tag.to_owned()),
-        platform: creation.platform.clone().unwrap_or_default(),
-        ..CreateImageOptions::default()
-    };
-    let mut progress = std::pin::pin!(docker.create_image(Some(options), None, None));
-    while let Some(step) = progress.next().await {
-        let error = match step {
-            Ok(step) => match step.error_detail.and_then(|detail| detail.message) {
-                None => continue,
-                Some(message) => EngineError::Answered {
-                    operation: "pull the image",
-                    status: 500,
-                    message,
-                },
-            },
-            Err(error) => EngineError::new("pull the image", error),
-        };
-        // A registry that knows no such image, or does not show it to everybody, will not know it later either.
-        let class = match error.status() {
-            Some(400..=404) => FailureClass::Refused,
-            _ => FailureClass::Retryable,
-        };
-        let image = creation.image.clone();
-        let source = error;
-        return Err(Failure::new(class, PullError { image, source }));
-    }
-    Ok(())
-}
-
 /// What is before and behind the tag, or the checksum. Without either it is the newest: Docker would fetch all there are.
-fn split(image: &str) -> (&str, &str) {
+pub(crate) fn split(image: &str) -> (&str, &str) {
     let (named, digest) = match image.split_once('@') {
         Some((named, digest)) => (named, Some(digest)),
         None => (image, None),

@@ -46,7 +46,8 @@
 //!
 //! # Tasks
 //! One for each connection to the engine, which ends with the exchange; one for each running command, which ends with it (and
-//! kills it when nobody wants it any more); one for each forwarded connection. Nothing else runs on its own, and nothing blocks.
+//! kills it when nobody wants it any more); one for each forwarded connection; one for each image that is being pulled, which all who
+//! want it wait for, and which ends when the engine says nothing for 5 min, or nobody wants it any more. Nothing else runs on its own, and nothing blocks.
 //!
 //! # Invariants
 //! * Nothing that a container prints, lists or packs up makes a path on this side, costs unbounded memory, or panics.
@@ -70,6 +71,7 @@ mod files;
 mod image;
 mod options;
 mod provider;
+mod pull;
 mod relay;
 mod seen;
 

@@ -24,6 +24,7 @@ use crate::executor::access;
 use crate::failure::{Failure, Refusal};
 use crate::fault::{CREATED, REMOVED, STARTED};
 use crate::image;
+use crate::pull::Pulls;
 use crate::seen::Seen;
 
 /// How long a machine may take to stop before its processes are killed, unless it is said otherwise.
@@ -55,6 +56,7 @@ pub struct DockerProvider {
     profile: Profile,
     grace: Duration,
     memory: Mutex<Memory>,
+    pulls: Pulls,
 }
 
 /// What an engine does not tell.
@@ -85,6 +87,7 @@ impl DockerProvider {
             },
             grace: GRACE,
             memory: Mutex::default(),
+            pulls: Pulls::default(),
         }
     }
 
@@ -186,10 +189,10 @@ impl DockerProvider {
                 name: Some(creation.name.clone()),
                 platform: creation.platform.clone().unwrap_or_default(),
             };
-            let body = match image::find(docker, &creation.image).await? {
+            let body = match image::find(&docker, &creation.image).await? {
                 Some(exact) => creation.made_of(&exact),
                 None if !pulled => {
-                    image::pull(docker, creation).await?;
+                    self.pulls.pull(&docker, creation).await?;
                     pulled = true;
                     continue;
                 }
@@ -205,7 +208,7 @@ impl DockerProvider {
             };
             match error.status() {
                 Some(404) if !pulled => {
-                    image::pull(docker, creation).await?;
+                    self.pulls.pull(&docker, creation).await?;
                     pulled = true;
                 }
                 Some(409) => {
@@ -392,12 +395,19 @@ impl DockerProvider {
         Ok(ours.collect())
     }
 
-    /// What the engine calls itself. It keeps the name beside its containers, so that one whose disk is not there has another.
+    /// What the engine calls itself, and where it keeps its containers. Since version 23 its name is kept there too, so that an engine
+    /// whose disk is not mounted has another; an older one is called after its machine, and told from others by the folder alone.
     async fn engine_id(&self) -> Result<Option<Home>, Failure> {
         let docker = self.engine.docker().await?;
         let info = docker.info().await;
         let info = info.map_err(|error| EngineError::new("describe itself", error))?;
-        Ok(info.id.and_then(|id| Home::new(&id).ok()))
+        let Some(id) = info.id else {
+            return Ok(None);
+        };
+        let folder = info.docker_root_dir.unwrap_or_default();
+        let whole = Home::new(&format!("{id}{folder}"));
+        // A folder may have a name that no home has.
+        Ok(whole.or_else(|_| Home::new(&id)).ok())
     }
 
     /// Who answers. An engine that draws a new name for each answer, as podman's does, tells nothing by it.

@@ -2,7 +2,8 @@
 //!
 //! [`Uploaded::begin`] looks at the folder here, then it is copied, then [`Begun::end`] looks at the folder there. Later
 //! [`bring_back`] looks at both again, [`decide`]s what changed on which side, and changes the folder here accordingly: what
-//! changed there comes, what was removed there goes, and whatever changed here meanwhile stays as it is.
+//! changed there comes, what was removed there goes, and whatever changed here meanwhile stays as it is. A folder that is not there
+//! any more itself, as one in memory after a reboot, says nothing about what was removed in it: then nothing here is touched.
 //!
 //! Both looks are kept by whoever brought the folder there, so that this works after a crash too.
 
@@ -15,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::error::ExecutorError;
+use crate::error::{ExecutorError, FailureClass, Operation};
 use crate::executor::{Answer, Executor};
 use crate::files::{Change, Content, Digest, Entry, Files, Kind, RelPath, SmallFile, Tree};
 use crate::local::LocalFiles;
@@ -65,9 +66,11 @@ pub struct Brought {
 }
 
 impl Look {
-    /// Looks at a folder; one that is not there holds nothing.
+    /// Looks at a folder; nothing if it is not there.
     async fn take(files: &dyn Files, is_asked: impl Fn(&RelPath, &Entry) -> bool) -> Answered {
-        let tree = files.list().await?.unwrap_or_default();
+        let Some(tree) = files.list().await? else {
+            return Ok(None);
+        };
         let asked: Vec<(RelPath, u64)> = tree
             .iter()
             .filter_map(|(path, entry)| match entry.kind {
@@ -82,7 +85,7 @@ impl Look {
             let found = pairs.filter_map(|((path, _), digest)| Some((path.clone(), digest?)));
             digests.extend(found);
         }
-        Ok(Self { tree, digests })
+        Ok(Some(Self { tree, digests }))
     }
 
     /// Looks for the first time.
@@ -99,7 +102,7 @@ impl Look {
     }
 }
 
-type Answered = Result<Look, ExecutorError>;
+type Answered = Result<Option<Look>, ExecutorError>;
 
 impl Uploaded {
     /// Looks at a folder here, before it is copied: what changes here from now on counts as changed.
@@ -111,6 +114,7 @@ impl Uploaded {
         let now = now.map_or(0, |it| i64::try_from(it.as_secs()).unwrap_or(i64::MAX));
         let doubtful = now.saturating_sub(DOUBTFUL);
         let here = Look::first(&LocalFiles::new(local), doubtful).await?;
+        let here = here.unwrap_or_default();
         Ok(Begun { here, doubtful })
     }
 }
@@ -129,7 +133,8 @@ impl Begun {
         let look = || -> Answer<'_, Look> {
             Box::pin(async move {
                 let files = executor.files(&transfer.remote).await?;
-                Look::first(&*files, doubtful).await
+                let look = Look::first(&*files, doubtful).await?;
+                Ok(look.unwrap_or_default())
             })
         };
         let there = persist(transfer.patience, look).await?;
@@ -142,7 +147,7 @@ impl Begun {
 /// repeated when it was interrupted.
 ///
 /// # Errors
-/// When a folder cannot be read or written.
+/// When a folder cannot be read or written, or the one in the machine is not there any more.
 pub async fn bring_back(
     executor: &dyn Executor,
     transfer: &Transfer,
@@ -152,11 +157,12 @@ pub async fn bring_back(
     let look = || -> Answer<'_, Look> {
         Box::pin(async move {
             let files = executor.files(&transfer.remote).await?;
-            uploaded.there.again(&*files).await
+            let look = uploaded.there.again(&*files).await?;
+            look.ok_or_else(|| gone(&transfer.remote))
         })
     };
     let there = persist(transfer.patience, look).await?;
-    let here = uploaded.here.again(&local).await?;
+    let here = uploaded.here.again(&local).await?.unwrap_or_default();
     let back = decide(uploaded, &here, &there);
     let removed = back.removed.len() as u64;
     let removals: Vec<Change> = back
@@ -190,6 +196,13 @@ pub async fn bring_back(
         report,
         kept: back.kept,
     })
+}
+
+/// Waiting does not bring it back.
+fn gone(folder: &Path) -> ExecutorError {
+    let (object, class) = (folder.display().to_string(), FailureClass::Io);
+    let why = "the folder that was brought there is not there any more, so that nobody can say what changed in it";
+    ExecutorError::new(Operation::List, object, class, why)
 }
 
 /// Files of which only some are shown.

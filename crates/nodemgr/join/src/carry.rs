@@ -1,38 +1,52 @@
 //! Doing it.
 
-use std::fs;
+#[cfg(test)]
+mod tests;
+
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use muster_executor::{Command, Executor, ExecutorError, Transfer};
+use muster_executor::{Command, Executor, ExecutorError, FailureClass, Transfer};
 
 use crate::elf;
 use crate::facts::{Facts, FactsError, Root};
 use crate::kept::Kept;
-use crate::plan::{Plan, Refusal, plan};
+use crate::plan::{INIT, Plan, Refusal, plan};
+use crate::stage::{Stage, stage};
 use crate::unit::UnitFile;
 
-/// Where everything is first brought to, in a folder that nobody can have made before: the user that logs in may not write
-/// elsewhere.
-const STAGES: &str = "/tmp";
-/// The program that is tried first.
-const INIT: &str = "/opt/muster/bin/muster-init";
 /// A virtual machine without hardware to help it takes more than a minute to read its units again.
 const COMMAND_TIME: Duration = Duration::from_secs(300);
 const SAID: usize = 4096;
 
-/// What is brought goes where it belongs, by what root's shell does. A file that is the same is left alone, and one that runs
-/// is replaced, not written into.
+/// So many files are named in one command: how long one may be is limited.
+const AT_ONCE: usize = 200;
+
+/// Makes the folder that files are first brought to, for nobody but its user. What an earlier try left there is used; whatever else
+/// has its name, as a link to elsewhere or a folder of somebody else, goes or is an error.
+const PREPARE: &str = r#"set -eu
+umask 077
+if [ -L "$1" ] || [ ! -d "$1" ] || [ ! -O "$1" ]; then
+    rm -rf "$1"
+    mkdir "$1"
+fi
+chmod 700 "$1"
+"#;
+
+/// What is brought goes where it belongs, by what root's shell does: these files, below this root. A file that is the same is left
+/// alone, and one that runs is replaced, not written into.
 const PLACE: &str = r#"set -eu
 cd "$1"
-find . -type d | while read -r folder; do mkdir -p "/$folder"; done
-find . -type f | while read -r file; do
-    if cmp -s "$file" "/$file"; then continue; fi
-    cp -p "$file" "/$file.muster-new"
-    chown 0:0 "/$file.muster-new"
-    mv -f "/$file.muster-new" "/$file"
+root=$2
+shift 2
+for file do
+    there=$root/$file
+    mkdir -p "${there%/*}"
+    if cmp -s "$file" "$there"; then continue; fi
+    cp -p "$file" "$there.muster-new"
+    chown 0:0 "$there.muster-new"
+    mv -f "$there.muster-new" "$there"
 done
 "#;
 
@@ -62,6 +76,17 @@ pub enum JoinError {
         /// Why.
         source: ExecutorError,
     },
+    /// What was brought is there, and is not executed.
+    #[error(
+        "the machine executes nothing in {}, where Muster's files are first brought to ({said}); it may be mounted `noexec`",
+        folder.display()
+    )]
+    NoExec {
+        /// Where.
+        folder: PathBuf,
+        /// What was said.
+        said: String,
+    },
     /// It did something, and failed.
     #[error("cannot {what}: {said}")]
     Command {
@@ -72,7 +97,7 @@ pub enum JoinError {
     },
 }
 
-fn file_error(path: &Path) -> impl FnOnce(io::Error) -> JoinError {
+pub(crate) fn file_error(path: &Path) -> impl FnOnce(io::Error) -> JoinError {
     let path = path.to_owned();
     move |source| JoinError::File { path, source }
 }
@@ -94,10 +119,9 @@ pub async fn install(
     let asked = as_root(plan.root, &Kept::question(&plan));
     let kept = Kept::ask(executor, &asked.timeout(COMMAND_TIME)).await;
     let stage = stage(&plan, &kept)?;
-    let there = match stage.is_empty {
-        true => None,
-        false => Some(bring(executor, &plan, &stage).await?),
-    };
+    if !stage.files().is_empty() {
+        bring(executor, &plan, &stage).await?;
+    }
     let folders: Vec<String> = plan
         .folders
         .iter()
@@ -115,33 +139,60 @@ pub async fn install(
     .await?;
     let start = as_root(plan.root, &["sh", "-c", &plan.start]);
     run(executor, "start the node", &start).await?;
-    if let Some(there) = there {
-        let clean = Command::new("rm").args(["-rf", &there]);
-        run(executor, "clear away what was brought", &clean).await?;
-    }
+    // Also what an earlier try left that failed after all had been brought.
+    let clean = Command::new("rm").arg("-rf").arg(&plan.stage);
+    run(executor, "clear away what was brought", &clean).await?;
     Ok(plan)
 }
 
-/// Brings what was staged to the machine and puts it in its places. Answers where it was brought to.
-async fn bring(executor: &dyn Executor, plan: &Plan, stage: &Stage) -> Result<String, JoinError> {
-    let name = stage.folder.path().file_name().unwrap_or_default();
-    let there = format!("{STAGES}/muster-join-{}", name.to_string_lossy());
-    let transfer = Transfer::upload(stage.folder.path(), &there);
-    let bring = "bring Muster's files to the machine";
-    executor
-        .copy(&transfer)
-        .await
-        .map_err(|source| JoinError::Executor {
-            what: bring,
-            source,
-        })?;
-    if stage.has_init {
-        let tried = Command::new(format!("{there}{INIT}")).arg("--version");
-        run(executor, "run Muster's programs on the machine", &tried).await?;
+/// Brings what was staged to the machine and puts it in its places.
+async fn bring(executor: &dyn Executor, plan: &Plan, stage: &Stage) -> Result<(), JoinError> {
+    let prepare = Command::new("sh").args(["-c", PREPARE, "muster-join"]);
+    let what = "make a folder for Muster's files in the home of the machine's user";
+    run(executor, what, &prepare.arg(&plan.stage)).await?;
+    let transfer = Transfer {
+        delete: true,
+        // An earlier try may have brought other programs of the same size and time.
+        checksum: true,
+        ..Transfer::upload(stage.path(), &plan.stage)
+    };
+    let copied = executor.copy(&transfer).await;
+    copied.map_err(|source| JoinError::Executor {
+        what: "bring Muster's files to the machine",
+        source,
+    })?;
+    if stage.has_init() {
+        let program = plan.stage.join(INIT.trim_start_matches('/'));
+        try_program(executor, &plan.stage, &program).await?;
     }
-    let place = as_root(plan.root, &["sh", "-c", PLACE, "muster-join", &there]);
-    run(executor, "put Muster's files in their places", &place).await?;
-    Ok(there)
+    let there = plan.stage.display().to_string();
+    for files in stage.files().chunks(AT_ONCE) {
+        let words = ["sh", "-c", PLACE, "muster-join", &there, ""];
+        let files = files.iter().map(String::as_str);
+        let words: Vec<&str> = words.into_iter().chain(files).collect();
+        let place = as_root(plan.root, &words);
+        run(executor, "put Muster's files in their places", &place).await?;
+    }
+    Ok(())
+}
+
+/// Whether programs run there at all, before anything is changed.
+async fn try_program(
+    executor: &dyn Executor,
+    folder: &Path,
+    program: &Path,
+) -> Result<(), JoinError> {
+    let what = "run Muster's programs on the machine";
+    let tried = Command::new(program).arg("--version");
+    match run(executor, what, &tried).await {
+        Err(JoinError::Executor { source, .. }) if source.class == FailureClass::NotExecutable => {
+            Err(JoinError::NoExec {
+                folder: folder.to_owned(),
+                said: source.source.to_string(),
+            })
+        }
+        done => done,
+    }
 }
 
 /// Has a provisioned node take up its work.
@@ -193,52 +244,4 @@ async fn run(
         said => said.to_owned(),
     };
     Err(JoinError::Command { what, said })
-}
-
-/// What the machine lacks, as it shall stand below its root.
-struct Stage {
-    folder: tempfile::TempDir,
-    /// Whether the machine has everything.
-    is_empty: bool,
-    /// Whether the program that shows whether programs run there is among it.
-    has_init: bool,
-}
-
-fn stage(plan: &Plan, kept: &Kept) -> Result<Stage, JoinError> {
-    let folder = tempfile::tempdir().map_err(file_error(&std::env::temp_dir()))?;
-    let below = |path: &Path| folder.path().join(path.strip_prefix("/").unwrap_or(path));
-    let make_folder = |path: &Path| match path.parent() {
-        Some(folder) => fs::create_dir_all(folder).map_err(file_error(folder)),
-        None => Ok(()),
-    };
-    let (mut is_empty, mut has_init) = (true, false);
-    for file in &plan.copied {
-        if kept
-            .has_file(&file.to, &file.from)
-            .map_err(file_error(&file.from))?
-        {
-            continue;
-        }
-        let to = below(&file.to);
-        make_folder(&to)?;
-        fs::copy(&file.from, &to).map_err(file_error(&file.from))?;
-        let mode = if file.is_program { 0o755 } else { 0o644 };
-        fs::set_permissions(&to, fs::Permissions::from_mode(mode)).map_err(file_error(&to))?;
-        is_empty = false;
-        has_init |= file.to == Path::new(INIT);
-    }
-    for (path, text) in &plan.written {
-        if kept.has_text(path, text) {
-            continue;
-        }
-        let to = below(path);
-        make_folder(&to)?;
-        fs::write(&to, text).map_err(file_error(&to))?;
-        is_empty = false;
-    }
-    Ok(Stage {
-        folder,
-        is_empty,
-        has_init,
-    })
 }

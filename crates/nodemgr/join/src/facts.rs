@@ -1,5 +1,6 @@
 //! What a machine is, as it says itself.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use muster_executor::{Command, Executor, ExecutorError};
@@ -17,6 +18,7 @@ elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then echo muster:ro
 else echo muster:root=no; fi
 [ -d /run/systemd/system ] && echo muster:systemd=yes
 command -v setsid >/dev/null && echo muster:setsid=yes
+home=$(cd 2>/dev/null && pwd) && echo "muster:home=$home"
 for folder in /var/lib/muster /run; do
     there=$folder
     while [ ! -d "$there" ]; do there=$(dirname "$there"); done
@@ -45,6 +47,8 @@ pub struct Facts {
     pub has_systemd: bool,
     /// Whether a program can be given a session of its own.
     pub has_setsid: bool,
+    /// The home of whoever logs in there.
+    pub home: Option<PathBuf>,
     /// A folder of the node that is on a file system of layers, which can be no layer of another.
     pub layered: Option<String>,
 }
@@ -91,6 +95,9 @@ impl Facts {
             root,
             has_systemd: fact("systemd").is_some(),
             has_setsid: fact("setsid").is_some(),
+            home: fact("home")
+                .map(PathBuf::from)
+                .filter(|home| home.is_absolute()),
             layered: fact("layered").map(str::to_owned),
         })
     }
@@ -98,18 +105,23 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use muster_executor::local::LocalExecutor;
 
     use super::*;
 
     #[test]
     fn facts_are_read_from_among_whatever_else_is_printed() {
-        let said = "Welcome!\nmuster:arch=x86_64\nmuster:root=sudo\nmuster:systemd=yes\nmuster:layered=/run\n";
+        let said = "Welcome!\nmuster:arch=x86_64\nmuster:root=sudo\nmuster:systemd=yes\nmuster:home=/home/a b\nmuster:layered=/run\n";
         let facts = Facts::read(said).unwrap();
         assert_eq!(facts.architecture, "x86_64");
         assert_eq!(facts.root, Some(Root::Sudo));
         assert!(facts.has_systemd && !facts.has_setsid);
         assert_eq!(facts.layered.as_deref(), Some("/run"));
+        assert_eq!(facts.home.as_deref(), Some(Path::new("/home/a b")));
+        let nowhere = Facts::read("muster:arch=x\nmuster:root=yes\nmuster:home=\n").unwrap();
+        assert_eq!(nowhere.home, None);
         assert_eq!(Facts::read("sh: not found"), None);
     }
 

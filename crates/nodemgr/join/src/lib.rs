@@ -15,6 +15,7 @@
 //! | programs | `/opt/muster/bin` |
 //! | configuration, keys, state | `/var/lib/muster/node` |
 //! | sockets | `/run/muster-node` |
+//! | all of that on its way, from the first try until it is in its places | `.muster-join` in the home of whoever logs in |
 //! | on machines with systemd, a service that starts the node at every boot | `muster-node.service` |
 //!
 //! On other machines the node runs until the machine stops, and the node manager starts it again with the machine. Instances are programs of the native runtime and use the machine's
@@ -22,14 +23,15 @@
 //! the machine's address, not at the one that the Unit gave it.
 //!
 //! # What a machine needs
-//! A shell with the usual tools, as busybox has them, the C library that the programs are linked with, root, and a way to the Main
-//! Node; no address of its own, since it is the node that calls. A container need not be privileged, but instances have roots and
+//! A shell with the usual tools, as busybox has them, the C library that the programs are linked with, root, a home of whoever logs
+//! in where programs can be executed, and a way to the Main Node; no address of its own, since it is the node that calls. A container need not be privileged, but instances have roots and
 //! mounts of their own: it needs the capability `SYS_ADMIN`, `seccomp: unconfined` because the engine's profile keeps every
 //! container from changing roots, `apparmor: unconfined` where the engine's kernel has AppArmor, and `/var/lib/muster` and `/run`
 //! outside of its own layers (`mounts: [/var/lib/muster, {type: tmpfs, target: /run}]`).
 //!
 //! # Invariants
 //! * Installing again brings and changes nothing that is the same, and restarts nothing.
+//! * A copy that was cut goes on at the next try; nothing is brought to where others may write.
 //! * Keys are made on the machine and never leave it; no secret is sent there.
 //! * Whatever is refused is refused before anything is changed.
 //!
@@ -45,6 +47,7 @@ mod facts;
 mod kept;
 mod plan;
 mod ready;
+mod stage;
 mod unit;
 
 pub use self::carry::{JoinError, begin_work, install, restart};

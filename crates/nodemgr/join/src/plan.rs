@@ -20,8 +20,13 @@ const PROGRAMS: [&str; 8] = [
     "sctl",
 ];
 const BIN: &str = "/opt/muster/bin";
+/// The program that is tried first.
+pub(crate) const INIT: &str = "/opt/muster/bin/muster-init";
 const DIR: &str = "/var/lib/muster/node";
 const RUN: &str = "/run/muster-node";
+/// Where everything is first brought to, in the home of whoever logs in: he may not write elsewhere, and nobody else may write there.
+/// It is the same every time, so that a copy that was cut goes on.
+const STAGE: &str = ".muster-join";
 const SERVICE: &str = "/etc/systemd/system/muster-node.service";
 const IAM_PUBLIC: u16 = 8090;
 const IAM_PROTECTED: u16 = 8089;
@@ -50,6 +55,11 @@ pub enum Refusal {
     /// Nothing can be left running there.
     #[error("the machine has neither systemd nor setsid, so nothing can be left running on it")]
     NoSession,
+    /// There is no place that only its user may write to.
+    #[error(
+        "the user that logs in to the machine has no home there, where Muster's files could first be brought to"
+    )]
+    NoHome,
     /// Images could not be unpacked so that instances can use them.
     #[error(
         "{0} of the machine is on an overlay, where no instance can have a file system of its own; a container needs `mounts: [/var/lib/muster, {{type: tmpfs, target: /run}}]`"
@@ -80,6 +90,8 @@ pub struct Plan {
     pub written: Vec<Text>,
     /// Folders that its programs expect.
     pub folders: Vec<PathBuf>,
+    /// Where files are first brought to.
+    pub stage: PathBuf,
     /// How commands become root's.
     pub root: Root,
     /// What starts the node.
@@ -117,6 +129,7 @@ pub fn plan(
     if !facts.has_systemd && !facts.has_setsid {
         return Err(Refusal::NoSession);
     }
+    let home = facts.home.as_ref().ok_or(Refusal::NoHome)?;
     if let Some(folder) = &facts.layered {
         return Err(Refusal::Layered(folder.clone()));
     }
@@ -152,6 +165,7 @@ pub fn plan(
         copied,
         written,
         folders: place.folders().to_vec(),
+        stage: home.join(STAGE),
         root,
         start: start(place, facts),
         look: look(place, facts, root),
@@ -305,6 +319,7 @@ mod tests {
             root: Some(Root::Own),
             has_systemd: false,
             has_setsid: true,
+            home: Some("/root".into()),
             layered: None,
         }
     }
@@ -351,6 +366,8 @@ mod tests {
             assert!(brought.contains(&PathBuf::from(program)), "{program}");
         }
         assert!(iam.contains("\"mainIamPublicServerUrl\": \"10.0.0.1:8090\""));
+        // Where nobody else can have put anything, and always the same.
+        assert_eq!(plan.stage, Path::new("/root/.muster-join"));
     }
 
     #[test]
@@ -373,6 +390,11 @@ mod tests {
             ..facts()
         };
         assert_eq!(planned(&bare, "m-01"), Err(Refusal::NoSession));
+        let homeless = Facts {
+            home: None,
+            ..facts()
+        };
+        assert_eq!(planned(&homeless, "m-01"), Err(Refusal::NoHome));
         let layered = Facts {
             layered: Some("/run".to_owned()),
             ..facts()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use muster_provider::BoxError;
+use muster_provider::{BoxError, FailureClass};
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, Response, StatusCode, Url};
@@ -47,6 +47,17 @@ pub(crate) enum DownloadError {
         #[source]
         source: io::Error,
     },
+}
+
+impl DownloadError {
+    /// What it means for whoever ordered.
+    pub(crate) fn class(&self) -> FailureClass {
+        match self {
+            Self::TooLarge { .. } => FailureClass::Refused,
+            Self::Status { status, .. } if status.is_client_error() => FailureClass::Refused,
+            _ => FailureClass::Retryable,
+        }
+    }
 }
 
 /// A list of checksums proves nothing that came over an open line.

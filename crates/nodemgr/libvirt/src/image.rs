@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use muster_provider::FailureClass;
+use muster_provider::{FailureClass, Ongoing};
 use muster_template::Arch;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,8 @@ use crate::tool::{self, ToolError};
 
 /// How long a look at an image may take.
 const LOOK: Duration = Duration::from_secs(60);
+/// How long one call waits for a download; well below what a call may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// What can be booted from.
 const FORMATS: [&str; 2] = ["qcow2", "raw"];
 
@@ -36,6 +39,10 @@ pub(crate) enum ImageError {
     NotListed { url: String, image: String },
     #[error("the download failed")]
     Download(#[source] DownloadError),
+    #[error("the download failed")]
+    Fetch(#[source] Arc<DownloadError>),
+    #[error("{url} is being downloaded")]
+    Underway { url: String },
     #[error("cannot look at {path}")]
     Look {
         path: PathBuf,
@@ -58,8 +65,10 @@ impl ImageError {
     /// What it means for whoever ordered.
     pub(crate) fn class(&self) -> FailureClass {
         match self {
-            Self::Download(DownloadError::TooLarge { .. })
-            | Self::Unknown { .. }
+            Self::Download(error) => error.class(),
+            Self::Fetch(error) => error.class(),
+            Self::Underway { .. } => FailureClass::Underway,
+            Self::Unknown { .. }
             | Self::Missing(_)
             | Self::NoDigest { .. }
             | Self::Digest(_)
@@ -67,10 +76,7 @@ impl ImageError {
             | Self::Described { .. }
             | Self::Format { .. }
             | Self::Refers { .. } => FailureClass::Refused,
-            Self::Download(DownloadError::Status { status, .. }) if status.is_client_error() => {
-                FailureClass::Refused
-            }
-            Self::Download(_) | Self::Look { .. } => FailureClass::Retryable,
+            Self::Look { .. } => FailureClass::Retryable,
         }
     }
 }
@@ -162,7 +168,14 @@ pub(crate) struct Images {
     pub(crate) downloads: Downloads,
     pub(crate) qemu_img: PathBuf,
     pub(crate) known: KnownSums,
+    pub(crate) fetches: Fetches,
+    /// How long one call waits for a download.
+    pub(crate) patience: Duration,
 }
+
+/// The files that are being fetched, by where they go. A download takes as long as it takes: it outlives the calls that wait for it,
+/// because not every server goes on where it was interrupted.
+pub(crate) type Fetches = Ongoing<PathBuf, Result<(), Arc<DownloadError>>>;
 
 /// Where a file came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -314,9 +327,23 @@ impl Images {
 
     async fn fetch(&self, url: &str, checksum: &Checksum) -> Result<PathBuf, ImageError> {
         let path = self.path(checksum);
-        if !path.is_file() {
-            let fetched = self.downloads.fetch(url, checksum, &path).await;
-            fetched.map_err(ImageError::Download)?;
+        if path.is_file() {
+            return Ok(path);
+        }
+        let fetched = self.fetches.wait(path.clone(), self.patience, || {
+            let (downloads, to) = (self.downloads.clone(), path.clone());
+            let (url, checksum) = (url.to_owned(), checksum.clone());
+            async move {
+                let fetched = downloads.fetch(&url, &checksum, &to).await;
+                fetched.map_err(Arc::new)
+            }
+        });
+        match fetched.await {
+            Some(fetched) => fetched.map_err(ImageError::Fetch)?,
+            None => {
+                let url = url.to_owned();
+                return Err(ImageError::Underway { url });
+            }
         }
         Ok(path)
     }

@@ -43,6 +43,7 @@
 //! | task | started by | does | ends |
 //! |---|---|---|---|
 //! | power, one for each machine that is being stopped or rebooted | a verb; after a crash the first look at the machine | presses, cuts or starts, one step at a time | with the stop or reboot, or the provider |
+//! | downloads, one for each file | an order that needs it | fetches it once for all who wait | with the file, when the server is silent for [`Settings::stall`], when nobody asks any more, or with the provider |
 //! | helper processes, at most [`Settings::helpers`] | calls | one call at a time | one is kept; others end when idle. All end with the provider, and with its process |
 //!
 //! # Invariants

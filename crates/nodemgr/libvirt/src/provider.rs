@@ -23,7 +23,7 @@ use crate::error::{OpenLibvirtError, Trouble};
 use crate::fault::{BURIED, REMOVED, UNDEFINED};
 use crate::folder::{Folders, MachineFolder};
 use crate::helper::{CallError, Helpers};
-use crate::image::{Images, is_plain};
+use crate::image::{self, Fetches, Images, is_plain};
 use crate::known::KnownSums;
 use crate::plan::Accelerator;
 use crate::protocol::{Change, FailureKind, Reply, Request};
@@ -107,6 +107,8 @@ impl LibvirtProvider {
             downloads: downloads.map_err(OpenLibvirtError::Http)?,
             qemu_img: settings.qemu_img.clone(),
             known: KnownSums::default(),
+            fetches: Fetches::default(),
+            patience: image::PATIENCE,
         };
         let profile = Profile {
             id: ProviderId::Libvirt,

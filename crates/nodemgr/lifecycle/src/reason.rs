@@ -21,6 +21,8 @@ pub enum Reason {
     Pool,
     /// A pool had replaced it because it did not answer, and nobody had ever used it.
     Silent,
+    /// Its pool makes other machines now, and nobody had ever used it.
+    Replaced,
     /// The provider took it back, as it may with a spot machine.
     Interrupted,
     /// Its provider could not make it.
@@ -46,6 +48,7 @@ impl Reason {
             Self::Lifetime => "its lifetime is over",
             Self::Pool => "its pool needs it",
             Self::Silent => "it did not answer",
+            Self::Replaced => "its pool makes others now",
             Self::Interrupted => "its provider took it back",
             Self::NotMade => "its provider could not make it",
             Self::Abandoned => "nobody waits for it any more",

@@ -12,6 +12,7 @@
 //! | gone | none | |
 
 mod answers;
+mod former;
 mod listing;
 mod lost;
 mod nodes;
@@ -360,8 +361,21 @@ impl Book {
         let Some(entry) = self.entries.get_mut(id) else {
             return Err(AskError::Unknown(id.clone()));
         };
-        let source = self.sources.get(&entry.record.order.provider);
-        let of_provider = source.map_or(VerbSet::NONE, |source| source.verbs);
+        let provider = entry.record.order.provider;
+        let Some(source) = self.sources.get(&provider) else {
+            let machine = id.clone();
+            return match entry.record.decide(verb, VerbSet::ALL) {
+                Ok(Step::Act(_)) => Err(AskError::NoProvider {
+                    machine,
+                    provider,
+                    why: self.settings.unusable.get(&provider).cloned(),
+                }),
+                // What has no effect, or makes no sense, needs no provider.
+                Ok(Step::Already) => Ok(Step::Already),
+                Err(source) => Err(AskError::Refused { machine, source }),
+            };
+        };
+        let of_provider = source.verbs;
         let refused = |source: RefusedVerb| AskError::Refused {
             machine: id.clone(),
             source: source.of_machine(of_provider),

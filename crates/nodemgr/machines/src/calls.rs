@@ -43,7 +43,12 @@ impl Answered {
 
 fn failure(error: &ProviderError) -> CallFailure {
     let operation = error.operation.to_string();
-    tracing::warn!(error = %ErrorChain(error), "a provider failed");
+    match error.class {
+        FailureClass::Underway => {
+            tracing::info!(error = %ErrorChain(error), "a provider is not done yet");
+        }
+        _ => tracing::warn!(error = %ErrorChain(error), "a provider failed"),
+    }
     let mut text = error.to_string();
     if let Some(source) = error.source() {
         text = format!("{text}: {}", ErrorChain(source));

@@ -84,6 +84,11 @@ fn answer<T: Send + 'static>(reply: Reply<T>, value: T) -> Told {
     })
 }
 
+/// Whether a verb lets a system finish what it does, or writes its memory, for which whoever wants its end now does not wait.
+const fn takes_its_time(verb: Verb) -> bool {
+    matches!(verb, Verb::Stop | Verb::Reboot | Verb::Hibernate)
+}
+
 pub(crate) struct Driver {
     store: Store,
     manager: ManagerId,
@@ -95,7 +100,7 @@ pub(crate) struct Driver {
     jobs: JoinSet<Done>,
     running: BTreeMap<ProviderId, usize>,
     waiting: BTreeMap<ProviderId, VecDeque<Call>>,
-    /// Stops and reboots under way, which may take long. One that is taken from here is not waited for.
+    /// Stops, reboots and hibernations under way, which may take long. One that is taken from here is not waited for.
     graceful: BTreeMap<MachineId, oneshot::Sender<()>>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     events: broadcast::Sender<MachineEvent>,
@@ -236,7 +241,9 @@ impl Driver {
                 if let Some(running) = self.running.get_mut(&provider) {
                     *running = running.saturating_sub(1);
                 }
-                if let Answered::Acted(id, Verb::Stop | Verb::Reboot, _) = &answered {
+                if let Answered::Acted(id, verb, _) = &answered
+                    && takes_its_time(*verb)
+                {
                     self.graceful.remove(id);
                 }
                 self.call_next(provider);
@@ -312,7 +319,7 @@ impl Driver {
             *running += 1;
             let longest = self.settings.longest(&next);
             let unwanted = match &next {
-                Call::Act(id, _, Verb::Stop | Verb::Reboot) => {
+                Call::Act(id, _, verb) if takes_its_time(*verb) => {
                     let (wanted, unwanted) = oneshot::channel();
                     self.graceful.insert(id.clone(), wanted);
                     Some(unwanted)

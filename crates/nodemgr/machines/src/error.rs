@@ -40,7 +40,9 @@ pub enum OrderError {
         used: String,
     },
     /// The key was used for another order.
-    #[error("machine {machine} was ordered with the key {key:?}, and differently")]
+    #[error(
+        "machine {machine} was ordered with the key {key:?}, and differently: use another key for another machine"
+    )]
     KeyUsed {
         /// The key.
         key: String,
@@ -86,6 +88,16 @@ pub enum AskError {
         /// Why.
         source: RefusedVerb,
     },
+    /// Its provider is not there to be asked.
+    #[error("nothing can be asked of machine {machine}: {}", not_there(*.provider, .why.as_deref()))]
+    NoProvider {
+        /// Which.
+        machine: MachineId,
+        /// Its provider.
+        provider: ProviderId,
+        /// Why it cannot be used, if it is configured.
+        why: Option<String>,
+    },
     /// It is gone, or goes.
     #[error("machine {0} is gone or goes, so it can be no node")]
     Ending(MachineId),
@@ -98,6 +110,16 @@ pub enum AskError {
     /// The registry has ended.
     #[error("the registry of machines has ended")]
     Ended,
+}
+
+/// What keeps a provider from being asked, and what to do.
+fn not_there(provider: ProviderId, why: Option<&str>) -> String {
+    match why {
+        Some(why) => format!("its provider {provider} cannot be used: {why}"),
+        None => format!(
+            "its provider {provider} is not configured any more: name it under `providers` of the configuration again"
+        ),
+    }
 }
 
 /// Why no machine was taken from a pool.

@@ -267,6 +267,9 @@ impl Machines {
         if record.state().is_ending() || task.is_some_and(|task| task.verb == Verb::Terminate) {
             return Err(taken("it is gone or goes"));
         }
+        if record.is_leaving() {
+            return Err(taken("it is being stopped or hibernated"));
+        }
         if record.unit.is_some() {
             return Err(taken("it is a node of a Unit"));
         }

@@ -34,14 +34,15 @@
 //!
 //! # Failures
 //! Errors that pass are retried, later and later; an order and a verb are given up after [`Settings::attempts`], destroying
-//! never. An order that was given up is cancelled, not forgotten: its answer may have been lost. A provider that does not
-//! answer says nothing about its machines; they stay what they were.
+//! never. What a provider says is under way ([`FailureClass::Underway`](muster_provider::FailureClass::Underway)) is no failure, and
+//! asked again as often as it takes. An order that was given up is cancelled, not forgotten: its answer may have been lost. A provider
+//! that does not answer says nothing about its machines; they stay what they were.
 //!
 //! # Tasks and channels
 //! | task | started by | in | out | ends |
 //! |---|---|---|---|---|
 //! | registry, one | the daemon, from [`Machines::start`] | commands (bounded to 64), answers of providers, deadlines | database; then a `watch` of all machines, a broadcast of events (bounded to 256), answers; then calls | when every handle is gone, or it is dropped, which is safe at any time |
-//! | calls, [`Settings::calls`] of each provider at once | the registry | a provider | its answer | with the answer, or after [`Settings::call`]; a stop also when the machine shall end at once |
+//! | calls, [`Settings::calls`] of each provider at once | the registry | a provider | its answer | with the answer, or after [`Settings::call`]; a stop, a reboot and a hibernation also when the machine shall end at once |
 //!
 //! # Invariants
 //! * A provider is asked for a machine only after its record is durable, always with the token of that record.

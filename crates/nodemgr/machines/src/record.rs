@@ -35,6 +35,21 @@ pub struct MachineOrder {
     /// and writing down what he got.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// A hash of what was asked for with the key, where that is more than what is ordered: a choice among several makes an order of
+    /// it. Whoever asks for something else with the key is told so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+}
+
+impl MachineOrder {
+    /// Whether it asks for the machine that another asks for, whoever has it and however it is paid for: the same template at the
+    /// same provider, and the same of it. A name of an image that was pinned meanwhile asks for the same.
+    #[must_use]
+    pub fn is_for_the_same(&self, other: &Self) -> bool {
+        self.provider == other.provider
+            && self.template == other.template
+            && self.spec.is_like(&other.spec)
+    }
 }
 
 /// A machine, from the order to its end.
@@ -237,6 +252,14 @@ impl Record {
             State::Stopped(_) => self.made().is_none_or(|made| made.life.task().is_none()),
             State::Pending | State::Stopping(_) => false,
         }
+    }
+
+    /// Whether it is on its way out of running, though it may still be seen to run: nobody is given it any more.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        let task = self.made().and_then(|made| made.life.task());
+        let stays = |verb| matches!(verb, Verb::Start | Verb::Resume | Verb::Reboot);
+        task.is_some_and(|task| !stays(task.verb))
     }
 
     /// Whether it is there, or somebody has to see to what it left: a node that its Unit still knows.

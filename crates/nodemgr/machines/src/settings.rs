@@ -20,7 +20,8 @@ pub struct Settings {
     pub sweep: Duration,
     /// How long a graceful stop may take before it is forced.
     pub stop_grace: Duration,
-    /// How often an order, or a verb, is tried before it is given up. Destroying is never given up.
+    /// How often an order, or a verb, is tried before it is given up, or a refusal to hibernate is believed. Destroying is never
+    /// given up, nor is what gets on.
     pub attempts: u32,
     /// How long to wait after the first failure; doubled with each.
     pub retry: Duration,
@@ -47,6 +48,8 @@ pub struct Settings {
     pub machines: usize,
     /// How much of each provider may be used. An order that would pass it is not taken.
     pub quotas: BTreeMap<ProviderId, Quota>,
+    /// The providers that are wanted and cannot be used as things are, each with the reason.
+    pub unusable: BTreeMap<ProviderId, String>,
     /// How many events are kept.
     pub events: u32,
 }
@@ -69,6 +72,7 @@ impl Default for Settings {
             calls: 64,
             machines: 10_000,
             quotas: BTreeMap::new(),
+            unusable: BTreeMap::new(),
             events: 10_000,
         }
     }

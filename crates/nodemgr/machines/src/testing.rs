@@ -46,6 +46,7 @@ pub fn order(provider: ProviderId, spec: MachineSpec, key: Option<&str>) -> Mach
         labels: Default::default(),
         timers: Default::default(),
         key: key.map(ToOwned::to_owned),
+        asked: None,
     }
 }
 

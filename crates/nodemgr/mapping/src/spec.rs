@@ -1,6 +1,7 @@
 //! What a provider is asked to make, typed.
 
 mod read;
+mod same;
 
 pub(crate) use read::{ami, digest};
 
@@ -12,7 +13,7 @@ use muster_template::field::{ENV, USER_DATA};
 use muster_template::{Arch, Value, show};
 use serde::{Deserialize, Serialize};
 
-use crate::lock::PinFor;
+use crate::lock::{Inputs, PinFor};
 use crate::resolve::{Provenance, Resolved};
 
 /// A machine as a provider makes it. What is `None` nobody set: the provider's default holds.
@@ -75,6 +76,9 @@ pub struct MachineSpec {
     /// What the lock file shall say once the image is found: nothing where it says so already, or there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pin_for: Option<PinFor>,
+    /// From what the image is found, or was before it was pinned. Specs from before this was kept have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found_from: Option<Inputs>,
     /// The fields that this provider alone knows.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Value>,
@@ -186,6 +190,7 @@ impl fmt::Debug for MachineSpec {
             .field("ami", &self.ami)
             .field("ami_lookup", &self.ami_lookup)
             .field("pin_for", &self.pin_for)
+            .field("found_from", &self.found_from)
             .field("extra", &extra.collect::<BTreeMap<_, _>>())
             .finish()
     }

@@ -271,7 +271,9 @@ impl Catalog {
         let spec = MachineSpec::from_resolved(&resolved);
         let mut spec = spec.map_err(ResolveError::Spec)?;
         let found_for = pin_for(&resolved);
-        let is_open = has_image(&resolved) && !self.lock.holds(&found_for);
+        let has_image = has_image(&resolved);
+        let is_open = has_image && !self.lock.holds(&found_for);
+        spec.found_from = has_image.then_some(found_for.inputs);
         spec.pin_for =
             (self.lock_use.is_some_and(|it| it != LockUse::Frozen) && is_open).then_some(found_for);
         Ok(spec)
@@ -403,6 +405,7 @@ mod tests {
         let none = Fields::default();
         let spec = catalog.spec("small", ProviderId::Docker, &none).unwrap();
         assert_eq!(spec.image.as_deref(), Some("debian:12"));
+        let open = spec.clone();
 
         let digest = format!("debian@sha256:{}", "a".repeat(64));
         let details = BTreeMap::from([("exact".to_owned(), digest.clone())]);
@@ -415,6 +418,8 @@ mod tests {
         let spec = again.spec("small", ProviderId::Docker, &none).unwrap();
         assert_eq!(spec.image, Some(digest));
         assert_eq!(spec.pin_for, None, "it is pinned already");
+        assert_eq!(spec.found_from, open.found_from);
+        assert!(spec.is_like(&open), "it is what it was pinned from");
         let plain = again.spec(PLAIN, ProviderId::Local, &none).unwrap();
         assert_eq!(plain.pin_for, None, "there is no image");
     }

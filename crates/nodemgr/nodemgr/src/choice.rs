@@ -373,7 +373,10 @@ impl Choice {
             if let Some(machine) = existing_id(candidate) {
                 return Some(Take::Existing(machine.clone()));
             }
-            let purchase = self.policy.purchase(candidate);
+            let (need, policy) = (&self.need, &self.policy);
+            let purchase = self
+                .decision
+                .purchase(index, need, policy, &self.candidates);
             // One order goes through all types of a provider in a place, so only the first of them is one.
             let (region, zone) = (candidate.region.as_deref(), candidate.zone.as_deref());
             let this = (candidate.provider, region, zone, purchase.clone());
@@ -389,6 +392,7 @@ impl Choice {
                 labels: labels.clone(),
                 timers,
                 key: None,
+                asked: None,
             })))
         })
     }
@@ -499,6 +503,9 @@ fn not_free(existing: Existing<'_>, wanted: &[&MachineSpec]) -> Option<String> {
     if existing.silent {
         return Some("it does not answer".to_owned());
     }
+    if record.is_leaving() {
+        return Some("it is being stopped, hibernated or ended".to_owned());
+    }
     if let Some(unit) = &record.unit {
         return Some(format!("it is a node of the Unit in {unit}"));
     }
@@ -510,7 +517,7 @@ fn not_free(existing: Existing<'_>, wanted: &[&MachineSpec]) -> Option<String> {
     differs.then(|| "it is not what the template says now".to_owned())
 }
 
-/// Whether a machine is all that is wanted. What is pinned is the same image as what it was pinned from.
+/// Whether a machine is all that is wanted, or has more room.
 fn covers(has: &MachineSpec, wanted: &MachineSpec) -> bool {
     let (own, other) = (room(has), room(wanted));
     let enough = |own: Option<u64>, other: Option<u64>| other.is_none_or(|it| own >= Some(it));
@@ -520,28 +527,11 @@ fn covers(has: &MachineSpec, wanted: &MachineSpec) -> bool {
     {
         return false;
     }
-    let image = |spec: &MachineSpec| {
-        let name = spec.image.as_deref().unwrap_or_default();
-        let name = name.split('@').next().unwrap_or_default();
-        // A digest says more than a tag, and a pin has no tag.
-        let slash = name.rfind('/').unwrap_or(0);
-        let end = name[slash..].find(':').map_or(name.len(), |at| slash + at);
-        name[..end].to_owned()
-    };
-    let plain = |spec: &MachineSpec| MachineSpec {
-        image: None,
-        digest: None,
-        ami: None,
-        pin_for: None,
+    let of_any_size = |spec: &MachineSpec| MachineSpec {
         cpus: None,
         memory_mb: None,
         disk_mb: None,
         ..spec.clone()
     };
-    let pinned = |spec: &MachineSpec| spec.image.as_deref().is_some_and(|it| it.contains('@'));
-    let same_image = match pinned(has) || pinned(wanted) {
-        true => image(has) == image(wanted),
-        false => has.image == wanted.image,
-    };
-    same_image && plain(has) == plain(wanted)
+    of_any_size(has).is_like(&of_any_size(wanted))
 }

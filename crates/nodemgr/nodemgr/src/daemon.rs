@@ -221,6 +221,7 @@ async fn open_desk(
         .map(|it| (it.offer.profile.id, it.offer.quota));
     let settings = muster_machines::Settings {
         quotas: limited.collect(),
+        unusable: unusable.iter().map(|it| (it.id, it.why.clone())).collect(),
         ..config.registry.clone()
     };
     let machines = Machines::start(parts, settings).await;

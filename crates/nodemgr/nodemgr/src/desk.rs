@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_lifecycle::timers::Timers;
-use muster_lifecycle::{Moment, VerbSet};
+use muster_lifecycle::{Moment, State, VerbSet};
 use muster_machine_api::v1;
-use muster_machines::{Contact, Machine, Machines, Record};
+use muster_machines::{AskError, Contact, Machine, Machines, Record};
 use muster_provider::{Clock, MachineId, ManagerId, ProviderId};
 use muster_schedule::{Policy, Quota};
 use muster_seed::ManagerKeys;
@@ -21,7 +21,7 @@ use muster_telemetry::CancellationToken;
 use tokio::sync::{Mutex, MutexGuard};
 
 pub(crate) use self::pools::PoolWish;
-pub(crate) use self::provision::{Ordered, ProvisionFailed, nothing_fits};
+pub(crate) use self::provision::{Key, Ordered, ProvisionFailed, nothing_fits};
 use crate::access::{AccessError, access};
 use crate::catalog::{Catalog, Descriptions, LoadCatalogError};
 use crate::choice::{Choice, ChooseError, Existing, Offer, Wish, decide};
@@ -144,6 +144,22 @@ impl Desk {
     pub(crate) fn provider(&self, id: ProviderId) -> Option<&Enabled> {
         let mut providers = self.0.parts.providers.iter();
         providers.find(|it| it.offer.profile.id == id)
+    }
+
+    /// Why nothing can be asked of a machine, if its provider is not there.
+    pub(crate) fn without_provider(&self, record: &Record) -> Option<AskError> {
+        let provider = record.order.provider;
+        if self.provider(provider).is_some() || record.state() == State::Terminated {
+            return None;
+        }
+        let mut unusable = self.parts().unusable.iter();
+        Some(AskError::NoProvider {
+            machine: record.id.clone(),
+            provider,
+            why: unusable
+                .find(|it| it.id == provider)
+                .map(|it| it.why.clone()),
+        })
     }
 
     pub(crate) fn verbs(&self, id: ProviderId) -> VerbSet {

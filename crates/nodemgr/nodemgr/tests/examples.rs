@@ -21,18 +21,46 @@ fn the_configuration_is_valid() {
     assert!(config.providers.docker.is_some_and(|it| it.asked));
 }
 
+/// What the reader is told to write.
+fn blocks() -> Vec<String> {
+    let readme = std::fs::read_to_string(examples().join("README.md")).expect("it is there");
+    let blocks = readme.split("```yaml\n").skip(1);
+    let blocks = blocks.map(|it| {
+        it.split_once("```")
+            .map_or(it, |(block, _)| block)
+            .to_owned()
+    });
+    blocks.collect()
+}
+
+#[test]
+fn the_units_that_are_shown_can_be_read() {
+    let blocks = blocks();
+    let near = blocks.iter().find(|it| it.contains("iamSocket:")).unwrap();
+    let certified = blocks.iter().find(|it| it.contains("controlUrl:"));
+    let sockets = |line: &&str| !line.contains("Socket:");
+    let far: Vec<&str> = near.lines().filter(sockets).collect();
+    let far = format!("{}\n{}", far.join("\n"), certified.unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("unit.yaml");
+    for unit in [near, &far] {
+        std::fs::write(&path, unit).unwrap();
+        let read = muster_join::UnitFile::read(&path);
+        read.unwrap_or_else(|error| panic!("{}", muster_telemetry::ErrorChain(&error)));
+    }
+}
+
 /// What a reader is told to write, without the signs that keep it from being read.
 #[test]
 fn what_is_shown_but_switched_off_is_valid() {
     let text = std::fs::read_to_string(examples().join("nodemgr.yaml")).unwrap();
     let all = text.replace("\n  # ", "\n  ").replace("\n# ", "\n");
     assert_ne!(all, text);
-    let readme = std::fs::read_to_string(examples().join("README.md")).unwrap();
-    let block = readme.split("```yaml\n").nth(1).unwrap();
-    let block = block.split("```").next().unwrap();
-    for shown in [&all, block] {
+    let blocks = blocks();
+    let block = blocks.iter().find(|it| it.contains("distributions:"));
+    for shown in [&all, block.unwrap()] {
         let load = Load::<RawConfig>::new("muster-nodemgr");
-        let load = load.document("shown.yaml", muster_config::Format::Yaml, shown);
+        let load = load.document("shown.yaml", muster_config::Format::Yaml, shown.as_str());
         let config = load.load().and_then(muster_config::Loaded::validate);
         let config = config.unwrap_or_else(|error| panic!("{error}"));
         let catalog = config.providers.libvirt.unwrap().catalog;

@@ -80,6 +80,14 @@ impl Changes {
     }
 
     fn apply(&self, db: &Connection) -> rusqlite::Result<()> {
+        // First of all: the key of a run that is removed may be another's at once.
+        for run in &self.removed {
+            db.execute(
+                "DELETE FROM orchestrate_entry WHERE run = ?1",
+                [run.as_str()],
+            )?;
+            db.execute("DELETE FROM orchestrate_run WHERE id = ?1", [run.as_str()])?;
+        }
         for run in &self.accepted {
             db.execute(
                 "INSERT INTO orchestrate_run VALUES (?1, ?2, ?3, ?4, ?5, NULL, NULL)",
@@ -106,13 +114,6 @@ impl Changes {
                 "UPDATE orchestrate_run SET over_at = ?2, outcome = ?3 WHERE id = ?1",
                 (run.as_str(), row_number(at.as_millis()), json(outcome)),
             )?;
-        }
-        for run in &self.removed {
-            db.execute(
-                "DELETE FROM orchestrate_entry WHERE run = ?1",
-                [run.as_str()],
-            )?;
-            db.execute("DELETE FROM orchestrate_run WHERE id = ?1", [run.as_str()])?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ use crate::error::{BeginError, RunError};
 use crate::fault::{DECIDED, REMOVED, hit_written};
 use crate::handle::Parts;
 use crate::job::{Job, Slot};
-use crate::jobs::{Executors, JobContext, Shared, perform};
+use crate::jobs::{AtWork, Executors, JobContext, Shared, perform};
 use crate::log::{self, RunLog};
 use crate::retention;
 use crate::run::{RunId, RunOrder};
@@ -58,6 +58,7 @@ struct Active {
     /// Its machines are not put away while it works on them.
     busy: BTreeMap<Slot, Busy>,
     executors: Executors,
+    at_work: AtWork,
     /// When to look at it again.
     wake: Option<Moment>,
 }
@@ -128,6 +129,7 @@ impl Driver {
             jobs: BTreeMap::new(),
             busy: BTreeMap::new(),
             executors: Executors::default(),
+            at_work: AtWork::default(),
             wake: None,
         };
         let slots: Vec<Slot> = active.engine.machines().keys().cloned().collect();
@@ -418,7 +420,8 @@ impl Driver {
             effort: active.engine.effort(&job),
             machine: active.engine.machine(job.slot()).cloned(),
             well: active.engine.is_well(),
-            may_go_on: active.engine.may_go_on(&job),
+            left_over: active.engine.left_over(&job),
+            at_work: active.at_work.clone(),
             not_brought_back: active.engine.not_brought_back(job.slot()),
             shared: Arc::clone(&self.shared),
             executors: active.executors.clone(),

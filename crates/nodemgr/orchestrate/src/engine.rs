@@ -63,8 +63,8 @@ pub struct JobState {
     pub begun: bool,
     /// How far it is.
     pub phase: JobPhase,
-    /// A manager died in the middle of it, and it has not been done since: what it began may go on in the machine.
-    pub interrupted: bool,
+    /// Nobody saw the end of a command that it began, and it has not come to an end since: the command may go on in the machine.
+    pub may_go_on: bool,
     /// What somebody should know though it is done.
     pub warnings: Vec<String>,
 }
@@ -101,7 +101,7 @@ impl Engine {
             attempt: 1,
             begun: false,
             phase: JobPhase::Waiting { until: accepted },
-            interrupted: false,
+            may_go_on: false,
             warnings: Vec::new(),
         };
         let mut jobs = BTreeMap::new();
@@ -177,14 +177,34 @@ impl Engine {
         step.is_none_or(|step| step.repeatable)
     }
 
-    /// Whether something may go on in the machine from before a manager died: of this job, or of any when it is cleaned up.
-    pub(crate) fn may_go_on(&self, job: &Job) -> bool {
-        let of_step = |other: &Job| job.is_clean() && other.slot() == job.slot();
-        let mut meant = self
-            .jobs
-            .iter()
-            .filter(|(other, _)| *other == job || of_step(other));
-        meant.any(|(other, state)| state.interrupted && other.step().is_some())
+    /// The steps of which a command may go on in the machine, and which this job must not do anything beside. Those that are under
+    /// way see to it themselves.
+    pub(crate) fn left_over(&self, job: &Job) -> Vec<Box<str>> {
+        if matches!(job, Job::Provision(_) | Job::Ready(_)) {
+            return Vec::new();
+        }
+        let here = self.jobs.iter().filter(|(other, state)| {
+            let is_meant = *other == job || !state.is_running();
+            other.slot() == job.slot() && state.may_go_on && is_meant
+        });
+        here.filter_map(|(other, _)| other.step().map(Into::into))
+            .collect()
+    }
+
+    /// Whether a job is a step that runs commands: copies end with whoever makes them.
+    fn has_commands(&self, job: &Job) -> bool {
+        let step = job.step().and_then(|name| self.workflow.step(name));
+        step.is_some_and(|step| step.actions().iter().any(|it| it.place().is_some()))
+    }
+
+    /// An attempt that is under way is over: whether what it began may go on.
+    fn judge_end(&mut self, job: &Job, attempt: u32, is_seen: bool) {
+        let may_go_on = !is_seen && self.has_commands(job);
+        if self.is_running(job, attempt)
+            && let Some(state) = self.jobs.get_mut(job)
+        {
+            state.may_go_on = may_go_on;
+        }
     }
 
     /// The folders whose changes were to be brought back from a machine, and were not.
@@ -231,11 +251,7 @@ impl Engine {
                 result,
             } => self.end(at, job, *attempt, result),
             Entry::Interrupted { job, attempt } => {
-                if self.is_running(job, *attempt)
-                    && let Some(state) = self.jobs.get_mut(job)
-                {
-                    state.interrupted = true;
-                }
+                self.judge_end(job, *attempt, false);
                 match self.is_repeatable(job) {
                     true => self.set(job, *attempt, JobPhase::Waiting { until: at }),
                     false => self.fail(at, job, *attempt, &Why::Interrupted),
@@ -254,6 +270,7 @@ impl Engine {
     }
 
     fn end(&mut self, at: Moment, job: &Job, attempt: u32, result: &JobResult) {
+        self.judge_end(job, attempt, result.is_seen());
         match result {
             JobResult::Done { machine, warnings } => {
                 if !self.is_running(job, attempt) {
@@ -264,8 +281,6 @@ impl Engine {
                 }
                 if let Some(state) = self.jobs.get_mut(job) {
                     state.warnings.clone_from(warnings);
-                    // What was left of it was ended before it was done.
-                    state.interrupted = false;
                 }
                 self.set(job, attempt, JobPhase::Done);
             }

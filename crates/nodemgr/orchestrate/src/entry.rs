@@ -84,6 +84,19 @@ pub enum JobResult {
 }
 
 impl JobResult {
+    /// Whether whatever was begun is known to have ended. What was left of earlier attempts was ended before.
+    pub(crate) const fn is_seen(&self) -> bool {
+        match self {
+            Self::Done { .. } => true,
+            Self::Failed(why) => match why {
+                Why::Exit { .. } | Why::Signal { .. } | Why::NotStarted { .. } => true,
+                // The connection may have been lost, or the machine not have answered whoever wanted to kill the command.
+                Why::TimedOut | Why::Interrupted | Why::Trouble { .. } => false,
+            },
+            Self::Aborted => false,
+        }
+    }
+
     /// It is done, and there is nothing to tell.
     #[must_use]
     pub const fn done() -> Self {

@@ -1,5 +1,6 @@
 //! Doing what was decided: each job of a run, once its beginning is on disk.
 
+mod at_work;
 mod clean;
 mod leftover;
 mod provision;
@@ -26,6 +27,8 @@ use crate::run::RunId;
 use crate::settings::Settings;
 use crate::workflow::there::Login;
 use crate::workflow::{Effort, Transfer, Workflow};
+
+pub(crate) use self::at_work::AtWork;
 
 /// The label of machines that were made for a run.
 const RUN_LABEL: &str = "muster-run";
@@ -103,8 +106,9 @@ pub(crate) struct JobContext {
     pub(crate) machine: Option<MachineId>,
     /// Whether nothing has gone wrong in the run.
     pub(crate) well: bool,
-    /// Whether a manager died in the middle of it, or for cleaning of any step on the machine, so that something may go on there.
-    pub(crate) may_go_on: bool,
+    /// Steps whose commands may go on in the machine though nobody waits for them. They are ended before anything else is done.
+    pub(crate) left_over: Vec<Box<str>>,
+    pub(crate) at_work: AtWork,
     /// Folders whose changes are still in the machine, and nowhere else.
     pub(crate) not_brought_back: Vec<Transfer>,
     pub(crate) shared: Arc<Shared>,

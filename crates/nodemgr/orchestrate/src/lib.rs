@@ -65,6 +65,8 @@
 //! way round: what changed, was made or was removed in the machine since then. What changed here meanwhile stays as it is; if it
 //! changed in the machine too, the step's end warns of it by name. What both sides held is kept beside the run's log.
 //!
+//! A folder that is not there in the machine any more, as one in memory after a reboot, does not come back; nothing here is touched then.
+//!
 //! If it does not come back in all of the step's attempts ([`one_command`] makes five), a machine that was to be destroyed is kept
 //! for three days, and named with what to do.
 //!
@@ -82,10 +84,13 @@
 //! | that a run is over | nothing; its log is there |
 //! | that a run was removed | what is left of its log is removed |
 //!
-//! A command may go on inside its machine when the manager dies. Before its step is done again, what goes on of it is killed:
-//! whatever has the variables `MUSTER_RUN`, `MUSTER_GROUP`, `MUSTER_INDEX` and `MUSTER_STEP` of it, as far as the login may.
-//! Where that cannot be done the attempt fails, unless the step is `repeatable`: who says so, says that it does no harm. Before a
-//! machine on which something was interrupted is put away or kept, whatever has the run's `MUSTER_RUN` is killed.
+//! # What goes on in a machine
+//! A command may go on inside its machine when the manager dies, when the connection is lost, or when it took too long and the machine
+//! answers nobody who wants to kill it. So it is with every attempt of a step with commands that ended neither well nor by the end of
+//! a command. Before any step begins on that machine, what goes on is killed: whatever has the variables `MUSTER_RUN`, `MUSTER_GROUP`,
+//! `MUSTER_INDEX` and `MUSTER_STEP` of such a step that is not under way, looked for as the login and as every `user` that the step
+//! names, each as far as he may. Where that cannot be done the attempt fails, unless the step whose command may go on is `repeatable`:
+//! who says so, says that it does no harm. Before such a machine is put away or kept, whatever has the run's `MUSTER_RUN` is killed.
 //!
 //! # Tasks and channels
 //! | task | started by | in | out | ends |

@@ -135,6 +135,17 @@ pub enum Action {
     Download(Transfer),
 }
 
+impl Action {
+    /// Where it runs a command of the workflow, if it does.
+    pub(crate) const fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Run(run) => Some(&run.place),
+            Self::Script(script) => Some(&script.place),
+            Self::File(_) | Self::Upload(_) | Self::Download(_) => None,
+        }
+    }
+}
+
 /// A program to be run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Run {

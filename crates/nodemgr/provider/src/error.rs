@@ -16,6 +16,9 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 pub enum FailureClass {
     /// It may work later, and may have worked now: the answer got lost. Ask again with the same token.
     Retryable,
+    /// It is being done, and gets on, but takes longer than anybody should wait for one answer: ask again with the same token. Being
+    /// asked often is no reason to give it up.
+    Underway,
     /// The provider has none left of this kind: take another kind, place or provider.
     Capacity,
     /// Our account allows no more: destroy something, or take another provider.
@@ -32,12 +35,13 @@ impl FailureClass {
     /// Whether the same request may work later.
     #[must_use]
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::Retryable)
+        matches!(self, Self::Retryable | Self::Underway)
     }
 
     const fn text(self) -> &'static str {
         match self {
             Self::Retryable => "it can be tried again",
+            Self::Underway => "it is being done",
             Self::Capacity => "it has no capacity for that",
             Self::Quota => "the quota is used up",
             Self::NotFound => "there is none",

@@ -24,7 +24,8 @@
 //!    about it.
 //!
 //! # Tasks
-//! None. A provider does what it is asked while it is asked; retries, deadlines and order are the registry's.
+//! A provider does what it is asked while it is asked; retries, deadlines and order are the registry's. Only what takes longer than
+//! a call may, such as fetching an image, goes on without the call that began it, in an [`Ongoing`].
 //!
 //! # What this crate does not do
 //! It keeps nothing about machines: `muster-machines` does. It runs no commands in machines and copies no files: executors
@@ -39,6 +40,7 @@ mod fault;
 pub mod local;
 mod mark;
 mod name;
+mod ongoing;
 mod provider;
 mod quota;
 pub mod sim;
@@ -54,6 +56,7 @@ pub use mark::{Mark, Owned};
 pub use muster_mapping::MachineSpec;
 pub use muster_template::ProviderId;
 pub use name::{ClientToken, Home, InvalidName, MachineId, ManagerId, ResourceId};
+pub use ongoing::Ongoing;
 pub use provider::{Answer, Described, Isolation, Order, Profile, Provider, Purchase};
 pub use quota::{Quota, Used};
 pub use ssh::{Secret, SshSeed};

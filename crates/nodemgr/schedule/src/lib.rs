@@ -6,6 +6,7 @@
 //!   the choice; the others are what to try next when a provider has no capacity.
 //! * [`Decision::explain`] tells for each candidate why it was chosen, in which place it came and what decided, or everything
 //!   that keeps it from fitting, with numbers.
+//! * [`Decision::purchase`] tells how one of them is to be bought: what does not fit is not named, neither as a type nor as a fallback.
 //! * [`World::take`] counts a choice, for whoever chooses several in a row.
 //!
 //! # How it chooses
@@ -41,6 +42,7 @@ mod choose;
 mod explain;
 mod fit;
 mod policy;
+mod purchase;
 #[cfg(test)]
 mod tests;
 mod world;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_provider::{Capabilities, Purchase};
+use muster_provider::Capabilities;
 use muster_template::Arch;
 
-use crate::candidate::{Candidate, Room, Taint};
+use crate::candidate::{Room, Taint};
 
 /// What a machine must be. What is unset does not matter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -122,18 +122,5 @@ impl Policy {
     #[must_use]
     pub fn order(&self) -> &[Criterion] {
         &self.order
-    }
-
-    /// How a chosen candidate is to be bought: with the whole list of types and the fallback, so that the provider can go
-    /// through them in one call.
-    #[must_use]
-    pub fn purchase(&self, chosen: &Candidate) -> Purchase {
-        if !chosen.is_new_spot() {
-            return Purchase::OnDemand;
-        }
-        Purchase::Spot {
-            types: self.spot.types().to_vec(),
-            fallback: matches!(self.spot, Spot::Prefer { .. }),
-        }
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use muster_aws::testing::{FakeEc2, FakeSettings};
+use muster_aws::{AddressChoice, AwsSettings};
 use muster_executor::Executor;
 use muster_executor::ssh::{Endpoint, HostKeys, SshAccess, SshExecutor, SshIdentity};
 use muster_executor::testing::{Rig, run, scratch};
@@ -148,7 +149,11 @@ async fn a_machine_of_ec2_keeps_every_promise_of_an_executor() {
         private_address: Ipv4Addr::LOCALHOST,
         ..FakeSettings::default()
     });
-    let provider = open(settings(&fake.url())).await;
+    let provider = open(AwsSettings {
+        address: AddressChoice::Private,
+        ..settings(&fake.url())
+    })
+    .await;
     let keys = ManagerKeys::from_secret(&[7; 32]);
     let mut order = plain();
     order.spec = MachineSpec {

@@ -245,3 +245,35 @@ fn permissions_that_changed_there_come_and_special_files_do_not() {
     );
     assert_eq!(brought(&back), ["a", "f"]);
 }
+
+#[tokio::test]
+async fn of_a_folder_that_is_not_there_any_more_nothing_comes_back_and_nothing_goes() {
+    use crate::executor::Executor as _;
+    use crate::local::LocalExecutor;
+
+    let folder = tempfile::tempdir().unwrap();
+    let [here, there] = ["here", "there"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&here).unwrap();
+    std::fs::write(here.join("f"), "mine").unwrap();
+    let machine = LocalExecutor::new();
+    let up = Transfer::upload(&here, &there);
+    let begun = Uploaded::begin(&here).await.unwrap();
+    machine.sync(&up).await.unwrap();
+    let uploaded = begun.end(&machine, &up).await.unwrap();
+    // As a folder in memory after a reboot.
+    std::fs::remove_dir_all(&there).unwrap();
+    let down = Transfer::download(&there, &here);
+    let error = bring_back(&machine, &down, &uploaded).await.unwrap_err();
+    assert_eq!(error.class, FailureClass::Io);
+    assert!(error.to_string().contains(&*there.to_string_lossy()));
+    assert_eq!(std::fs::read_to_string(here.join("f")).unwrap(), "mine");
+    // One that is there and empty was emptied by somebody.
+    std::fs::create_dir(&there).unwrap();
+    let brought = bring_back(&machine, &down, &uploaded).await.unwrap();
+    assert_eq!(brought.report.removed, 1);
+    assert!(!here.join("f").exists());
+    // What is brought to a machine is there, also if it is empty.
+    std::fs::remove_dir(&there).unwrap();
+    machine.sync(&up).await.unwrap();
+    assert!(there.is_dir());
+}

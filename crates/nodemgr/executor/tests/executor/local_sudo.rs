@@ -23,6 +23,7 @@ const WHOM: &str = "MUSTER_TEST_BECOMES";
 
 /// The program of the tests may be where a visitor cannot go.
 const AS_VISITOR: &str = r#"set -e
+umask 022
 : >program
 mount --bind "$1" program
 visitor=$2

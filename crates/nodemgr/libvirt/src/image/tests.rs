@@ -17,6 +17,8 @@ fn images(cache: &Path, url: &str) -> Images {
         downloads: Downloads::new(Path::new("/none"), Duration::from_secs(30), 1 << 20).unwrap(),
         qemu_img: "qemu-img".into(),
         known: KnownSums::default(),
+        fetches: Fetches::default(),
+        patience: PATIENCE,
     }
 }
 
@@ -109,19 +111,19 @@ async fn a_distribution_on_this_host_is_checked_and_kept_as_it_was() {
         .image(wanted("system", None, Arch::Amd64))
         .await
         .unwrap_err();
-    assert!(matches!(
-        missing,
-        ImageError::Download(DownloadError::File { .. })
-    ));
+    let ImageError::Fetch(missing) = missing else {
+        panic!("{missing:?}");
+    };
+    assert!(matches!(*missing, DownloadError::File { .. }));
     std::fs::write(mirror.join("system-amd64.qcow2"), b"something else").unwrap();
     let wrong = images
         .image(wanted("system", None, Arch::Amd64))
         .await
         .unwrap_err();
-    assert!(matches!(
-        wrong,
-        ImageError::Download(DownloadError::Checksum { .. })
-    ));
+    let ImageError::Fetch(wrong) = wrong else {
+        panic!("{wrong:?}");
+    };
+    assert!(matches!(*wrong, DownloadError::Checksum { .. }));
     std::fs::write(mirror.join("system-amd64.qcow2"), &disk).unwrap();
     let image = images
         .image(wanted("system", None, Arch::Amd64))
@@ -223,4 +225,21 @@ async fn a_file_of_this_host_is_checked_and_its_checksum_is_told_where_it_is_wan
         ),
         "{refused:?}"
     );
+}
+
+#[tokio::test]
+async fn a_download_that_takes_longer_than_a_call_goes_on_and_is_asked_for_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(vec![("/disc.iso", b"a disc".to_vec())]).await;
+    let name = format!("{}/disc.iso", server.url);
+    let digest = checksum(b"a disc").to_string();
+    let disc = wanted(&name, Some(&digest), Arch::Amd64);
+    let mut images = images(folder.path(), &server.url);
+    images.patience = Duration::ZERO;
+    let early = images.disc(disc).await.unwrap_err();
+    assert_eq!(early.class(), FailureClass::Underway, "{early:?}");
+    images.patience = PATIENCE;
+    let (path, _) = images.disc(disc).await.unwrap();
+    assert_eq!(std::fs::read(path).unwrap(), b"a disc");
+    assert_eq!(server.asked.load(Ordering::SeqCst), 1);
 }

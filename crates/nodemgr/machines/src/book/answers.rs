@@ -33,11 +33,15 @@ impl Book {
         }
     }
 
-    /// Tells of a failure, and waits before the next try if there is one.
+    /// Tells of a failure, and waits before the next try if there is one. What gets on is none.
     fn fail(&mut self, id: &MachineId, failure: &CallFailure, again: bool, now: Moment) {
         let Some(entry) = self.entries.get_mut(id) else {
             return;
         };
+        if failure.class == FailureClass::Underway && again {
+            entry.doing = Doing::Waiting(now.after(self.settings.retry));
+            return;
+        }
         entry.failures = entry.failures.saturating_add(1);
         let again = again.then(|| now.after(self.settings.wait_after(entry.failures)));
         entry.doing = again.map_or(Doing::Nothing, Doing::Waiting);
@@ -59,9 +63,16 @@ impl Book {
         );
     }
 
-    fn tries_left(&self, id: &MachineId) -> bool {
-        let entry = self.entries.get(id);
-        entry.is_some_and(|entry| entry.failures + 1 < self.settings.attempts)
+    /// Whether what failed is to be asked again. What gets on is, as often as it takes.
+    fn is_tried_again(&self, id: &MachineId, class: FailureClass) -> bool {
+        match class {
+            FailureClass::Underway => true,
+            class if !class.is_retryable() => false,
+            _ => {
+                let entry = self.entries.get(id);
+                entry.is_some_and(|entry| entry.failures + 1 < self.settings.attempts)
+            }
+        }
     }
 
     pub(crate) fn provisioned(
@@ -83,7 +94,7 @@ impl Book {
                 self.found(id, described, reason, now);
             }
             (Phase::Ordered, Err(failure)) if failure.class.is_retryable() => {
-                let again = self.tries_left(id);
+                let again = self.is_tried_again(id, failure.class);
                 self.fail(id, &failure, again, now);
                 if !again {
                     self.cancel(id, Reason::NotMade, Some(failure.text), now);
@@ -197,15 +208,13 @@ impl Book {
                 // Whatever it is, it must go: an operator sees why it does not.
                 _ => self.fail(id, &failure, true, now),
             },
-            Err(failure) if failure.class.is_retryable() && self.tries_left(id) => {
+            Err(failure) if self.is_tried_again(id, failure.class) => {
                 self.fail(id, &failure, true, now);
             }
             Err(failure) => {
                 self.fail(id, &failure, false, now);
-                if !failure.class.is_retryable() {
-                    self.never_again(id, verb);
-                }
                 self.give_up(id, verb, failure.text, now);
+                self.never_again(id, verb, failure.class);
                 self.look_now(now);
             }
         }

@@ -76,6 +76,12 @@ impl PoolState {
         self.retry_at = Some(retry_at(self.failures));
     }
 
+    /// Whether the pool makes such machines now, or would where the best cannot be had.
+    pub(super) fn makes(&self, order: &MachineOrder) -> bool {
+        let mut orders = std::iter::once(&self.pool.order).chain(&self.pool.others);
+        orders.any(|it| it.is_for_the_same(order))
+    }
+
     /// What could not be had may be there again.
     fn begin_with_best(&mut self, now: Moment) {
         if self.best_at.is_some_and(|at| at <= now) {
@@ -89,10 +95,10 @@ impl PoolState {
 }
 
 impl Book {
-    /// Makes or changes a pool.
+    /// Makes or changes a pool. Machines that it does not make any more leave it with its next plan.
     pub(crate) fn set_pool(&mut self, name: String, mut pool: Pool) {
         for order in pool.others.iter_mut().chain([&mut pool.order]) {
-            order.key = None;
+            (order.key, order.asked) = (None, None);
         }
         let change = PoolChange::Set(name.clone(), Box::new(pool.clone()));
         self.turn.pools.push(change);
@@ -116,7 +122,7 @@ impl Book {
         self.pools.iter().map(|(name, state)| (name, &state.pool))
     }
 
-    fn members(&self, pool: &str) -> Vec<MachineId> {
+    pub(super) fn members(&self, pool: &str) -> Vec<MachineId> {
         let entries = self.entries.values().map(|entry| &entry.record);
         let members = entries.filter(|it| it.pool.as_deref() == Some(pool) && !it.is_gone());
         members.map(|record| record.id.clone()).collect()
@@ -129,10 +135,12 @@ impl Book {
         by: &str,
         now: Moment,
     ) -> Result<MachineId, ClaimError> {
-        if !self.pools.contains_key(pool) {
+        let Some(state) = self.pools.get(pool) else {
             return Err(ClaimError::Unknown(pool.to_owned()));
-        }
-        let free = |record: &Record| record.claimed.is_none() && record.unit.is_none();
+        };
+        let free = |record: &Record| {
+            record.claimed.is_none() && record.unit.is_none() && state.makes(&record.order)
+        };
         let found = self.members(pool).into_iter().find(|id| {
             let (record, load) = (&self.entries[id].record, &self.entries[id].load);
             free(record) && is_ready(record, load) && !load.work().is_busy(now)
@@ -220,6 +228,7 @@ impl Book {
     }
 
     fn plan_pool(&mut self, name: &str, now: Moment) {
+        self.let_go_of_former(name, now);
         let Some(state) = self.pools.get(name) else {
             return;
         };
@@ -228,7 +237,7 @@ impl Book {
         let members: Vec<Member<usize>> = ids
             .iter()
             .enumerate()
-            .map(|(index, id)| self.member(index, id, now))
+            .map(|(index, id)| self.member(index, id, |order| state.makes(order), now))
             .collect();
         let plan = plan(size, &members);
         for (index, id) in ids.iter().enumerate() {
@@ -265,7 +274,13 @@ impl Book {
         }
     }
 
-    fn member(&self, index: usize, id: &MachineId, now: Moment) -> Member<usize> {
+    fn member(
+        &self,
+        index: usize,
+        id: &MachineId,
+        makes: impl Fn(&MachineOrder) -> bool,
+        now: Moment,
+    ) -> Member<usize> {
         let entry = &self.entries[id];
         let task = entry.record.made().and_then(|made| made.life.task());
         Member {
@@ -274,14 +289,15 @@ impl Book {
             task: task.map(|task| task.verb),
             taken: entry.record.claimed.is_some()
                 || entry.record.unit.is_some()
-                || entry.load.work().is_busy(now),
+                || entry.load.work().is_busy(now)
+                || !makes(&entry.record.order),
             reachable: !entry.is_silent(),
             rests: entry.rest.lasts(now),
             supported: self.verbs(&entry.record),
         }
     }
 
-    fn keep_warm(&mut self, id: &MachineId, kept: bool, now: Moment) {
+    pub(super) fn keep_warm(&mut self, id: &MachineId, kept: bool, now: Moment) {
         let Some(entry) = self.entries.get_mut(id) else {
             return;
         };

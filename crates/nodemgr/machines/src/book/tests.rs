@@ -1,6 +1,8 @@
 //! The book against a simulated cloud, in any order of events: answers that come late, or never; crashes at any moment.
 
+mod former;
 mod resting;
+mod underway;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,6 +31,7 @@ fn order() -> MachineOrder {
             ..Default::default()
         },
         key: None,
+        asked: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use muster_lifecycle::timers::{Due, Facts, due, stays};
 use muster_lifecycle::{Moment, Patience, Reason, State, Verb, VerbSet};
-use muster_provider::MachineId;
+use muster_provider::{FailureClass, MachineId};
 
 use super::{Book, Doing};
 use crate::activity::Contact;
@@ -53,12 +53,17 @@ impl Book {
         }
     }
 
-    /// A provider will not hibernate a machine: its timer does what comes next.
-    pub(super) fn never_again(&mut self, id: &MachineId, verb: Verb) {
+    /// A provider will not hibernate a machine: its timer does what comes next. One that refuses may do so for the moment, as EC2
+    /// does with a machine that has just booted, so it is asked again after each rest before that is believed.
+    pub(super) fn never_again(&mut self, id: &MachineId, verb: Verb, class: FailureClass) {
+        let attempts = self.settings.attempts;
         if let Some(entry) = self.entries.get_mut(id)
             && verb == Verb::Hibernate
         {
-            entry.rest.refused = VerbSet::of(&[Verb::Hibernate]);
+            let refuses = !class.is_retryable() && entry.rest.in_a_row >= attempts;
+            if class == FailureClass::Unsupported || refuses {
+                entry.rest.refused = VerbSet::of(&[Verb::Hibernate]);
+            }
         }
     }
 

@@ -216,3 +216,24 @@ async fn a_machine_that_is_not_free_is_not_reserved() {
     machines.destroy(&id).await.unwrap();
     assert_eq!(taken(machines.reserve(&id, minute)), "it is gone or goes");
 }
+
+#[tokio::test]
+async fn a_machine_that_is_being_put_away_is_not_reserved_though_it_still_runs() {
+    let world = World::new(SimSettings::default());
+    let manager = world.start().await;
+    let machines = &manager.machines;
+    let minute = Duration::from_secs(60);
+    for verb in [Verb::Stop, Verb::ForceStop, Verb::Hibernate] {
+        world.cloud.set(SimSettings::default());
+        let id = manager.running().await;
+        // The cloud takes its time, and shows it running meanwhile.
+        world.cloud.set(SimSettings {
+            latency: minute..=minute,
+            ..SimSettings::default()
+        });
+        machines.ask(&id, verb).await.unwrap();
+        assert_eq!(manager.state(&id), State::Running);
+        let taken = AskError::Taken(id.clone(), "it is being stopped or hibernated");
+        assert_eq!(machines.reserve(&id, minute), Err(taken), "{verb}");
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use muster_lifecycle::{State, Verb};
+use muster_lifecycle::{State, Step, Verb};
 use muster_machines::{CollectError, MachineOrder, Settings};
 use muster_provider::sim::{SimCloud, SimSettings};
 use muster_provider::{
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use crate::rig::{MANAGER, SECRET, World, eventually, in_time, order, quick};
 
-/// Makes machines, and says nothing about them, not even that they have stopped.
+/// Makes machines, and says nothing about them, not even that they have stopped or written their memory.
 #[derive(Debug)]
 struct Silent {
     cloud: SimCloud,
@@ -64,7 +64,7 @@ impl Provider for Silent {
 
     fn act<'a>(&'a self, machine: &'a Owned, verb: Verb) -> Answer<'a, State> {
         async move {
-            if verb == Verb::Stop {
+            if matches!(verb, Verb::Stop | Verb::Hibernate) {
                 self.stopping.notify_one();
                 std::future::pending::<()>().await;
             }
@@ -125,7 +125,12 @@ async fn a_machine_is_ordered_with_the_keys_that_follow_from_its_token() {
 
 #[tokio::test]
 async fn a_machine_that_shall_end_at_once_is_not_waited_for_until_it_had_its_grace() {
-    for verb in [Verb::ForceStop, Verb::Terminate] {
+    let waited_for = [Verb::Stop, Verb::Hibernate];
+    let urgent = [Verb::ForceStop, Verb::Terminate];
+    let both = waited_for
+        .into_iter()
+        .flat_map(|first| urgent.map(|verb| (first, verb)));
+    for (first, verb) in both {
         let world = World::new(SimSettings::default());
         let provider = Arc::new(Silent::new());
         let manager = world.start_beside(quick(), Some(provider.clone())).await;
@@ -134,7 +139,7 @@ async fn a_machine_that_shall_end_at_once_is_not_waited_for_until_it_had_its_gra
             ..order()
         };
         let record = in_time(manager.machines.provision(wanted)).await.unwrap();
-        manager.machines.ask(&record.id, Verb::Stop).await.unwrap();
+        manager.machines.ask(&record.id, first).await.unwrap();
         in_time(provider.stopping.notified()).await;
         manager.machines.ask(&record.id, verb).await.unwrap();
         let is_running = || {
@@ -143,4 +148,46 @@ async fn a_machine_that_shall_end_at_once_is_not_waited_for_until_it_had_its_gra
         };
         eventually(|| !is_running()).await;
     }
+}
+
+#[tokio::test]
+async fn a_machine_whose_provider_is_not_there_says_so() {
+    let world = World::new(SimSettings::default());
+    let manager = world
+        .start_beside(quick(), Some(Arc::new(Silent::new())))
+        .await;
+    let elsewhere = MachineOrder {
+        provider: ProviderId::Libvirt,
+        ..order()
+    };
+    let id = manager.made(elsewhere).await;
+    manager.die().await;
+
+    let manager = world.start().await;
+    let refused = manager
+        .machines
+        .ask(&id, Verb::Terminate)
+        .await
+        .unwrap_err();
+    let said = refused.to_string();
+    assert!(
+        said.contains("its provider libvirt is not configured any more"),
+        "{said}"
+    );
+    let started = manager.machines.ask(&id, Verb::Start).await;
+    assert_eq!(started, Ok(Step::Already), "it runs");
+    manager.die().await;
+
+    let unusable = [(ProviderId::Libvirt, "nobody answers".to_owned())];
+    let settings = Settings {
+        unusable: unusable.into(),
+        ..quick()
+    };
+    let manager = world.start_with(settings).await;
+    let refused = manager.machines.destroy(&id).await.unwrap_err();
+    let said = refused.to_string();
+    assert!(
+        said.ends_with("its provider libvirt cannot be used: nobody answers"),
+        "{said}"
+    );
 }

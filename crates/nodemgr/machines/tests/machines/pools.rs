@@ -316,3 +316,54 @@ async fn a_machine_that_is_lost_is_replaced() {
         .await;
     eventually(|| world.cloud.machines().len() == 1).await;
 }
+
+#[tokio::test]
+async fn a_pool_that_is_changed_lets_go_of_what_it_makes_no_more() {
+    let world = World::new(SimSettings::default());
+    let manager = world.start().await;
+    let machines = &manager.machines;
+    machines.set_pool("ci", pool(3, None)).await.unwrap();
+    manager.wait_for(|all| running(all) == 3).await;
+    let taken = machines.claim("ci", "job 1").await.unwrap();
+    manager.wait_for(|all| running(all) == 4).await;
+    let all = machines.all();
+    let used = all.keys().find(|&id| *id != taken).unwrap().clone();
+    // Somebody was on it, though it was given to nobody.
+    drop(machines.begin_work(&used, WorkKind::Session).unwrap());
+    manager.wait_for(|all| !all[&used].record().untouched).await;
+    let mut changed = pool(2, None);
+    changed.order.template = "other".to_owned();
+    machines.set_pool("ci", changed).await.unwrap();
+    let of_template = |all: &Snapshot, template: &str| {
+        let records = all.values().map(|machine| machine.record());
+        let up = records.filter(|it| it.state() == State::Running);
+        up.filter(|it| it.order.template == template).count()
+    };
+    manager
+        .wait_for(|all| of_template(all, "other") == 2 && of_template(all, "test") == 2)
+        .await;
+    let replaced = |all: &Snapshot| {
+        let ends = all.values().map(|machine| machine.record().end());
+        ends.filter(|it| *it == Some(Reason::Replaced)).count()
+    };
+    assert_eq!(replaced(&machines.all()), 2, "nobody ever used them");
+    let pool_of = |id| machines.get(id).unwrap().record().pool.clone();
+    assert_eq!(pool_of(&used), None);
+    assert_eq!(
+        pool_of(&taken).as_deref(),
+        Some("ci"),
+        "it is not disturbed"
+    );
+    let given = machines.claim("ci", "job 2").await.unwrap();
+    let given = machines.get(&given).unwrap();
+    assert_eq!(given.record().order.template, "other");
+    // What is given back leaves the pool, and everything that has left it ages.
+    machines.release(&taken).await.unwrap();
+    manager
+        .wait_for(|all| all[&taken].record().pool.is_none())
+        .await;
+    world.clock.advance(2 * HOUR);
+    for id in [&used, &taken] {
+        manager.wait(id, State::Stopped(Halt::Off)).await;
+    }
+}

@@ -70,6 +70,7 @@ overrides:
             name: "ubuntu/images/*".to_owned(),
         }),
         pin_for: None,
+        found_from: None,
         extra: [("encrypted".to_owned(), Value::Bool(true))].into(),
     };
     assert_eq!(found, expected);

@@ -80,6 +80,7 @@ pub(crate) fn record(provider: ProviderId, spec: MachineSpec, state: State) -> R
             labels: BTreeMap::new(),
             timers: Timers::default(),
             key: None,
+            asked: None,
         },
         ordered: Moment::from_millis(0),
         pool: None,
@@ -167,6 +168,17 @@ fn a_stopped_machine_goes_before_a_new_one_and_work_before_both() {
     assert_eq!(chosen_provider(&choice), Some(ProviderId::Docker));
     assert_eq!(choice.ruled[0].why, "it does not answer");
 
+    // Somebody has asked for it to be stopped, and nothing of that is to be seen yet.
+    let mut stopping = record(ProviderId::Docker, spec.clone(), State::Running);
+    if let Phase::Made(made) = &mut stopping.phase {
+        let asked = muster_lifecycle::Reason::Asked;
+        let verb = muster_lifecycle::Verb::Stop;
+        made.life.begin(verb, VerbSet::ALL, asked, NOW).unwrap();
+    }
+    let choice = decide(&wish("small"), &catalog, &offers, [free(&stopping)], NOW).unwrap();
+    assert_eq!(chosen_provider(&choice), Some(ProviderId::Docker));
+    assert!(choice.ruled[0].why.contains("being stopped"));
+
     let mut other = spec;
     other.user = Some("somebody".to_owned());
     let other = record(ProviderId::Docker, other, stopped);
@@ -206,6 +218,20 @@ fn a_pin_does_not_make_another_machine_of_it() {
     assert!(covers(&image(&pinned), &image("host:5000/debian:12")));
     assert!(!covers(&image("host:5000/ubuntu:24.04"), &image(&pinned)));
     assert!(!covers(&image("debian:11"), &image("debian:12")));
+    // Where it is known from what a pin was made, no other tag is taken for it.
+    let made = |text: &str| {
+        let none = Fields::default();
+        catalog(text)
+            .spec("small", ProviderId::Docker, &none)
+            .unwrap()
+    };
+    let held = MachineSpec {
+        image: Some(format!("debian@sha256:{}", "0".repeat(64))),
+        ..made(SMALL)
+    };
+    assert!(covers(&made(SMALL), &held) && covers(&held, &made(SMALL)));
+    let other = made(&SMALL.replace("debian:12", "debian:11"));
+    assert!(!covers(&other, &held) && !covers(&held, &other));
 }
 
 #[test]

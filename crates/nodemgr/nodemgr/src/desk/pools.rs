@@ -71,15 +71,11 @@ impl Desk {
         name: &str,
         wanted: &PoolWish,
     ) -> Result<Pool, ProvisionFailed> {
-        let failed = ProvisionFailed::Choice;
-        let choice = self.choose(&wanted.wish).await.map_err(failed)?;
-        let mut orders = new_of(&choice, wanted);
-        if orders.is_empty() {
-            // The machines that the pool has may be what uses the quota up. The registry keeps it at every order.
-            let beyond = self.choose_beyond_quotas(&wanted.wish).await;
-            orders = new_of(&beyond.map_err(failed)?, wanted);
-        }
-        let mut orders = orders.into_iter();
+        // The machines that the pool has may be what uses a quota up, and it goes on with what it has. The registry keeps the
+        // quota at every order.
+        let choice = self.choose_beyond_quotas(&wanted.wish).await;
+        let choice = choice.map_err(ProvisionFailed::Choice)?;
+        let mut orders = self.orders_of(name, new_of(&choice, wanted)).into_iter();
         let pool = Pool {
             size: wanted.size,
             order: orders.next().ok_or_else(|| nothing_fits(&choice))?,
@@ -90,6 +86,18 @@ impl Desk {
         set.map_err(ProvisionFailed::Pool)?;
         Ok(pool)
     }
+
+    /// Those that are kept with a pool: the best, and what its machines are.
+    fn orders_of(&self, pool: &str, all: Vec<MachineOrder>) -> Vec<MachineOrder> {
+        let machines = self.machines().all();
+        let members = machines.values().map(|it| it.record());
+        let members = members.filter(|it| it.pool.as_deref() == Some(pool));
+        let there: Vec<&MachineOrder> = members.map(|it| &it.order).collect();
+        let is_there = |order: &MachineOrder| there.iter().any(|it| it.is_for_the_same(order));
+        let numbered = all.into_iter().enumerate();
+        let kept = numbered.filter(|(place, order)| *place < CANDIDATES || is_there(order));
+        kept.map(|(_, order)| order).collect()
+    }
 }
 
 /// The machines that would be made, the best first.
@@ -99,5 +107,5 @@ fn new_of(choice: &Choice, wanted: &PoolWish) -> Vec<MachineOrder> {
         Take::New(order) => Some(*order),
         Take::Existing(_) => None,
     });
-    new.take(CANDIDATES).collect()
+    new.collect()
 }

@@ -16,14 +16,27 @@ use crate::choice::{Choice, Take, Wish};
 /// Whoever was given a machine that was free has so long to begin with it.
 const BEGIN_WITHIN: Duration = Duration::from_secs(60);
 
+/// What stands between a key and the number of a candidate.
+const NUMBERS: char = '#';
+/// Why a machine is not taken that was free a moment ago.
+const STOPPING: &str = "it is being stopped or hibernated";
+
 /// A wish with what is said about the machine.
 #[derive(Debug)]
 pub(crate) struct Ordered {
     pub(crate) wish: Wish,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) timers: Timers,
-    pub(crate) key: Option<String>,
+    pub(crate) key: Option<Key>,
     pub(crate) wait: bool,
+}
+
+/// What makes an order the same as an earlier one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) name: String,
+    /// A hash of everything that was asked for with it.
+    pub(crate) asked: String,
 }
 
 /// Why there is no machine.
@@ -33,6 +46,10 @@ pub(crate) enum ProvisionFailed {
     Choice(ChoiceFailed),
     #[error("nothing fits: {}", .0.join("; "))]
     NothingFits(Vec<String>),
+    #[error(
+        "the key {0:?} contains {NUMBERS:?}, by which the machines that are tried for a key are told apart: use another key"
+    )]
+    BadKey(String),
     #[error(transparent)]
     Order(OrderError),
     #[error(transparent)]
@@ -57,7 +74,7 @@ impl ProvisionFailed {
             Self::Order(error) => matches!(error, OrderError::Quota { .. }),
             Self::Existing(_, error) => *error != AskError::Ended,
             Self::NotUp { .. } => true,
-            Self::Choice(_) | Self::NothingFits(_) | Self::Pool(_) => false,
+            Self::Choice(_) | Self::NothingFits(_) | Self::BadKey(_) | Self::Pool(_) => false,
         }
     }
 }
@@ -65,8 +82,13 @@ impl ProvisionFailed {
 impl Desk {
     /// Makes a machine, or takes one that is free. With a key, the machine that was made first.
     pub(crate) async fn provision(&self, order: &Ordered) -> Result<MachineId, ProvisionFailed> {
-        if let Some(known) = order.key.as_deref().and_then(|key| self.ordered_with(key)) {
-            return self.known(known, order.wait).await;
+        if let Some(key) = &order.key {
+            if key.name.contains(NUMBERS) {
+                return Err(ProvisionFailed::BadKey(key.name.clone()));
+            }
+            if let Some(known) = self.ordered_with(&key.name) {
+                return self.known(known, key, order.wait).await;
+            }
         }
         let choice = self.choose(&order.wish).await;
         let choice = choice.map_err(ProvisionFailed::Choice)?;
@@ -75,7 +97,10 @@ impl Desk {
             let made = match take {
                 Take::Existing(id) => self.take(&id, order.wait).await.map(|()| id),
                 Take::New(mut new) => {
-                    new.key = order.key.as_deref().map(|key| numbered(key, number));
+                    if let Some(key) = &order.key {
+                        new.key = Some(numbered(&key.name, number));
+                        new.asked = Some(key.asked.clone());
+                    }
                     self.make(*new, order.wait).await
                 }
             };
@@ -102,7 +127,32 @@ impl Desk {
         best.map(Arc::clone)
     }
 
-    async fn known(&self, record: Arc<Record>, wait: bool) -> Result<MachineId, ProvisionFailed> {
+    /// The machine that was ordered with a key before. What is gone, or something else, is no answer.
+    async fn known(
+        &self,
+        record: Arc<Record>,
+        key: &Key,
+        wait: bool,
+    ) -> Result<MachineId, ProvisionFailed> {
+        // An order from before that was kept is taken for the same.
+        if record
+            .order
+            .asked
+            .as_ref()
+            .is_some_and(|it| *it != key.asked)
+        {
+            return Err(ProvisionFailed::Order(OrderError::KeyUsed {
+                key: key.name.clone(),
+                machine: record.id.clone(),
+            }));
+        }
+        if record.state().is_ending() {
+            return Err(ProvisionFailed::Gone(ProvisionError::Gone {
+                machine: record.id.clone(),
+                reason: record.end().unwrap_or(Reason::Asked),
+                failure: record.failure().map(ToOwned::to_owned),
+            }));
+        }
         if !wait {
             return Ok(record.id.clone());
         }
@@ -131,12 +181,14 @@ impl Desk {
         machines.reserve(id, BEGIN_WITHIN).map_err(failed)?;
         let state = machines.get(id).map(|it| it.record().state());
         let verb = match state {
-            Some(State::Stopped(Halt::Hibernated)) => Some(Verb::Resume),
-            Some(State::Stopped(Halt::Off)) => Some(Verb::Start),
-            _ => None,
+            Some(State::Stopped(Halt::Hibernated)) => Verb::Resume,
+            _ => Verb::Start,
         };
-        if let Some(verb) = verb {
-            machines.ask(id, verb).await.map_err(failed)?;
+        // One that runs has nothing to do for that. But the registry answers after whatever it had decided before, such as to
+        // put the machine away, is to be seen.
+        machines.ask(id, verb).await.map_err(failed)?;
+        if machines.get(id).is_some_and(|it| it.record().is_leaving()) {
+            return Err(failed(AskError::Taken(id.clone(), STOPPING)));
         }
         if wait {
             let reached = machines.wait_until_up(id).await.map_err(failed)?;
@@ -161,12 +213,12 @@ impl Desk {
 fn numbered(key: &str, number: usize) -> String {
     match number {
         0 => key.to_owned(),
-        _ => format!("{key}#{}", number + 1),
+        _ => format!("{key}{NUMBERS}{}", number + 1),
     }
 }
 
 fn is_number(rest: &str) -> bool {
-    let digits = rest.strip_prefix('#');
+    let digits = rest.strip_prefix(NUMBERS);
     digits.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
 }
 

@@ -271,3 +271,65 @@ async fn a_pool_goes_with_its_line_of_the_configuration_and_an_operators_own_sta
     desk.set_configured_pools(&BTreeMap::new()).await;
     assert_eq!(names().await, ["mine"]);
 }
+
+fn keyed(desk: &Desk, key: &str, asked: &str, wait: bool) -> Ordered {
+    Ordered {
+        key: Some(Key {
+            name: key.to_owned(),
+            asked: asked.to_owned(),
+        }),
+        wait,
+        ..ordered(desk, false)
+    }
+}
+
+#[tokio::test]
+async fn a_key_gives_the_machine_of_the_same_order_and_no_other() {
+    let rig = rig(Quota::default()).await;
+    let desk = &rig.desk;
+    let provision = async |key: &str, asked: &str, wait: bool| {
+        let order = keyed(desk, key, asked, wait);
+        let made = tokio::time::timeout(PATIENCE, desk.provision(&order)).await;
+        made.expect("nobody waits for ever")
+    };
+    let first = provision("k", "two processors", true).await.unwrap();
+    for wait in [true, false] {
+        let again = provision("k", "two processors", wait).await;
+        assert_eq!(again.unwrap(), first);
+        let other = provision("k", "four processors", wait).await.unwrap_err();
+        let said = other.to_string();
+        assert!(said.contains("ordered with the key \"k\""), "{said}");
+    }
+    let odd = provision("k#2", "two processors", true).await.unwrap_err();
+    assert!(matches!(odd, ProvisionFailed::BadKey(_)), "{odd:?}");
+    // What is gone is no answer, whether or not it is waited for.
+    desk.machines().destroy(&first).await.unwrap();
+    let gone = |state| state == State::Terminated;
+    desk.machines().wait_until(&first, gone).await.unwrap();
+    for wait in [true, false] {
+        let failed = provision("k", "two processors", wait).await.unwrap_err();
+        assert!(matches!(failed, ProvisionFailed::Gone(_)), "{failed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_pool_whose_machines_use_the_quota_up_keeps_them_when_it_is_set_again() {
+    let quota = Quota {
+        machines: Some(1),
+        ..Quota::default()
+    };
+    let rig = rig(quota).await;
+    let desk = &rig.desk;
+    let configured: BTreeMap<String, PoolConfig> = [("ci".to_owned(), pool())].into();
+    desk.set_configured_pools(&configured).await;
+    let mut all = desk.machines().watch();
+    let is_up = |state: State| state == State::Running;
+    let up = all.wait_for(|all| all.values().any(|it| is_up(it.record().state())));
+    drop(tokio::time::timeout(PATIENCE, up).await.unwrap().unwrap());
+    desk.set_configured_pools(&configured).await;
+    let pools = desk.machines().pools().await.unwrap();
+    let all = desk.machines().all();
+    let record = all.values().next().unwrap().record();
+    assert!(pools["ci"].order.is_for_the_same(&record.order));
+    assert_eq!((all.len(), record.state()), (1, State::Running));
+}

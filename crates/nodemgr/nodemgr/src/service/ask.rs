@@ -8,7 +8,7 @@ use muster_machines::{AskError, Machine};
 use tonic::Status;
 
 use super::{Services, error, wish};
-use crate::desk::Ordered;
+use crate::desk::{Key, Ordered};
 use crate::wire;
 
 /// Whoever needs a machine longer says so again.
@@ -20,6 +20,7 @@ impl Services {
         request: v1::ProvisionRequest,
     ) -> Result<v1::Machine, Status> {
         let parts = self.desk.parts();
+        let asked = wish::asked(&request);
         let wish = request.wish.unwrap_or_default();
         let timers = wire::read_timers(request.timers.as_ref(), &parts.timers);
         let timers = timers.map_err(error::invalid)?;
@@ -33,7 +34,9 @@ impl Services {
             wish: wish.living_for(timers.lifetime),
             labels: request.labels,
             timers,
-            key: Some(request.key).filter(|key| !key.is_empty()),
+            key: Some(request.key)
+                .filter(|key| !key.is_empty())
+                .map(|name| Key { name, asked }),
             wait: request.wait,
         };
         let made = self.desk.provision(&order).await;
@@ -62,6 +65,9 @@ impl Services {
         let id = machine.record().id.clone();
         if request.dry_run {
             let record = machine.record();
+            if let Some(missing) = self.desk.without_provider(record) {
+                return Err(error::ask(missing));
+            }
             let step = record.decide(verb, self.desk.verbs(record.order.provider));
             let step = step.map_err(|source| {
                 error::ask(AskError::Refused {

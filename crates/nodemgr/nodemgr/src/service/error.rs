@@ -88,6 +88,7 @@ pub(super) fn provision(error: ProvisionFailed) -> Status {
         ProvisionFailed::Pool(error) => claim(error),
         ProvisionFailed::Order(OrderError::Ended) => status(Code::Unavailable, &OrderError::Ended),
         ProvisionFailed::Existing(_, AskError::Unknown(_)) => status(Code::Aborted, &error),
+        ProvisionFailed::BadKey(_) => status(Code::InvalidArgument, &error),
         ProvisionFailed::NothingFits(_)
         | ProvisionFailed::Order(_)
         | ProvisionFailed::Existing(..) => status(Code::FailedPrecondition, &error),

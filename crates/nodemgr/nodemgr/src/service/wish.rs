@@ -5,6 +5,7 @@ use muster_machine_api::{time, v1};
 use muster_provider::{Capabilities, UnknownCapability};
 use muster_schedule::{Criterion, Policy, Spot, Taint};
 use muster_template::{ProviderId, UnknownProvider};
+use sha2::{Digest as _, Sha256};
 
 use crate::catalog::{BadField, PLAIN, fields};
 use crate::choice::Wish;
@@ -111,6 +112,49 @@ pub(crate) fn read(wish: &v1::Wish, usual: Usual<'_>) -> Result<Wish, BadWish> {
     })
 }
 
+/// A hash of everything that is asked for, as it is written: what is configured may change between two orders that are the same.
+pub(super) fn asked(request: &v1::ProvisionRequest) -> String {
+    let v1::ProvisionRequest {
+        wish,
+        labels,
+        timers,
+        // Which order it is, and how it is waited for, is no property of the machine.
+        key: _,
+        wait: _,
+    } = request;
+    let length = |it: &Option<prost_types::Duration>| it.map(|it| (it.seconds, it.nanos));
+    let wish = wish.as_ref().map(|wish| {
+        let v1::Wish {
+            template,
+            provider,
+            given,
+            spot,
+            spot_types,
+            prefer,
+            reuse,
+            access,
+            runs_for,
+            max_price,
+            tolerates,
+        } = wish;
+        let counts = (prefer, reuse, spot, spot_types, max_price, tolerates);
+        (template, provider, given, access, length(runs_for), counts)
+    });
+    let timers = timers.as_ref().map(|timers| {
+        let v1::Timers {
+            idle,
+            when_idle,
+            stopped,
+            lifetime,
+        } = timers;
+        (length(idle), when_idle, length(stopped), length(lifetime))
+    });
+    // Texts, numbers and sorted maps of texts: there is nothing that cannot be written, and one way to write it.
+    let written = serde_json::to_vec(&(wish, labels, timers)).unwrap_or_default();
+    let digits = Sha256::digest(written).into_iter();
+    digits.map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,5 +232,40 @@ mod tests {
             ..v1::Wish::default()
         };
         assert!(matches!(said(wish), BadWish::Prefer(_)));
+    }
+
+    #[test]
+    fn orders_are_the_same_if_they_ask_for_the_same() {
+        let order = |cpus: &str| v1::ProvisionRequest {
+            wish: Some(v1::Wish {
+                template: "small".to_owned(),
+                given: [("cpus".to_owned(), cpus.to_owned())].into(),
+                ..v1::Wish::default()
+            }),
+            key: "k".to_owned(),
+            ..v1::ProvisionRequest::default()
+        };
+        let first = asked(&order("2"));
+        let again = v1::ProvisionRequest {
+            key: "other".to_owned(),
+            wait: true,
+            ..order("2")
+        };
+        assert_eq!(asked(&again), first, "who waits asks for the same");
+        assert_ne!(asked(&order("4")), first);
+        let labelled = v1::ProvisionRequest {
+            labels: [("name".to_owned(), "a".to_owned())].into(),
+            ..order("2")
+        };
+        assert_ne!(asked(&labelled), first);
+        let timers = v1::Timers {
+            when_idle: "stop".to_owned(),
+            ..v1::Timers::default()
+        };
+        let timed = v1::ProvisionRequest {
+            timers: Some(timers),
+            ..order("2")
+        };
+        assert_ne!(asked(&timed), first);
     }
 }

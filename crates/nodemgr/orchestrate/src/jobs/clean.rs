@@ -15,9 +15,7 @@ pub(super) async fn clean(context: &JobContext, slot: &Slot) -> JobResult {
     let group = context.workflow.group(slot.group());
     let end = group.map_or(End::Destroy, |group| group.end(context.well));
     let made_here = group.is_none_or(|it| matches!(it.source(), Source::Template(_)));
-    if context.may_go_on {
-        leftover::end_all(context, slot).await;
-    }
+    leftover::end_all(context, slot).await;
     let mut warnings = Vec::new();
     let mut failed = None;
     // Attempts that failed may have left machines which nobody used: those are destroyed in any case.

@@ -47,9 +47,8 @@ async fn try_work(context: &mut JobContext, step: &str, slot: &Slot) -> Result<V
     let Some(step) = workflow.step(step) else {
         return Err(trouble_text(format!("there is no step {step}")));
     };
-    if context.may_go_on {
-        leftover::end_step(context, slot, step).await?;
-    }
+    let _at_work = context.at_work.enter(slot, step.name());
+    leftover::end_steps(context, slot, step).await?;
     let mut warnings = Vec::new();
     for (nth, action) in step.actions().iter().enumerate() {
         let mut doing = Doing {

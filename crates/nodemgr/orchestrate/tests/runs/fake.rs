@@ -1,8 +1,10 @@
 //! Machines that do what commands say they did, and write it down in a file.
 //!
 //! A command is `do WORD...`: `ok`, `exit CODE`, `say TEXT`, `complain TEXT`, `hang`, `kill` (ended by a signal), and
-//! `flaky N` (fails until it was done N times). What a machine was told is a line `MACHINE WORDS` in its file, flushed before
-//! the command ends. Everything else (scripts, files) succeeds, and is written down by the name of its program.
+//! `flaky N` (fails until it was done N times), and `lose` (nobody hears of its end). What a machine was told is a line
+//! `MACHINE WORDS` in its file, or `MACHINE USER: WORDS` of a command for somebody else, flushed before the command ends. Everything
+//! else (scripts, files) succeeds, and is written down by the name of its program. No machine knows a user `stranger`, and none lets
+//! anybody become `closed`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -111,13 +113,16 @@ impl FakeExecutor {
             .collect();
         let words = match command.program.to_str() {
             Some("do") => words.join(" "),
+            Some("id") => format!("id {}", words.join(" ")),
             other => other.unwrap_or_default().to_owned(),
         };
+        let whose = command.user.as_ref();
+        let whose = whose.map_or_else(String::new, |user| format!("{user}: "));
         let (deeds, machine) = (self.deeds.clone(), self.machine.clone());
         let timeout = command.timeout;
         tokio::spawn(async move {
             let hang = words.starts_with("hang");
-            deeds.write(&machine, &words);
+            deeds.write(&machine, &format!("{whose}{words}"));
             if hang {
                 let late = async {
                     match timeout {
@@ -150,6 +155,13 @@ impl FakeExecutor {
             let exit = match word {
                 "exit" => Exit::Code(rest.parse().expect("a code")),
                 "kill" => Exit::Signal("KILL".to_owned()),
+                "lose" => {
+                    drop(driver.output);
+                    let lost = Err(Self::error(FailureClass::Interrupted));
+                    let _ = driver.exit.send(lost);
+                    return;
+                }
+                "id" => Exit::Code(i32::from(rest.ends_with(" stranger"))),
                 "flaky" => {
                     let enough: usize = rest.parse().expect("a number");
                     Exit::Code(i32::from(deeds.count(&words) < enough))
@@ -169,7 +181,11 @@ impl Executor for FakeExecutor {
     }
 
     fn run<'a>(&'a self, command: &'a Command) -> Answer<'a, Running> {
-        let running = match command.args.first().and_then(|it| it.to_str()) {
+        let first = command.args.first().and_then(|it| it.to_str());
+        let running = match first {
+            _ if matches!(command.user.as_deref(), Some("stranger" | "closed")) => {
+                Err(Self::error(FailureClass::NotStarted))
+            }
             Some("missing") => Err(Self::error(FailureClass::NoProgram)),
             Some("plain") => Err(Self::error(FailureClass::NotExecutable)),
             _ => Ok(self.start(command)),

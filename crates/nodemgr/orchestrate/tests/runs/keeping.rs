@@ -36,6 +36,27 @@ async fn the_same_key_gives_the_same_run_across_restarts() {
 }
 
 #[tokio::test]
+async fn a_key_is_free_for_whoever_asks_in_the_moment_that_its_run_is_removed() {
+    let world = World::new();
+    let manager = world.start().await;
+    let text = steps(&["ok"]);
+    let first = manager.runs.begin(keyed(&text, "k")).await.unwrap();
+    manager.wait(&first).await;
+    // Both are there before either is answered, and are written down together.
+    let both = async {
+        tokio::join!(
+            manager.runs.remove(&first),
+            manager.runs.begin(keyed(&text, "k"))
+        )
+    };
+    let (removed, second) = in_time(both).await;
+    removed.unwrap();
+    let second = second.unwrap();
+    assert_ne!(second, first);
+    assert!(manager.wait(&second).await.is_success());
+}
+
+#[tokio::test]
 async fn runs_are_listed_shown_and_removed_with_their_logs() {
     let world = World::new();
     let manager = world.start().await;

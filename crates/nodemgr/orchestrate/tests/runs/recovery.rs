@@ -54,14 +54,7 @@ async fn a_repeatable_command_is_done_again_on_the_same_machine() {
     let manager = world.start().await;
     eventually(|| world.deeds.count("hang") == 2).await;
     // What is left of the first attempt is ended before the second begins.
-    let lines = world.deeds.lines();
-    let done: Vec<&str> = lines
-        .iter()
-        .filter_map(|it| it.split_once(' '))
-        .map(|it| it.1)
-        .collect();
-    let done: Vec<&str> = done.into_iter().filter(|it| *it != "killed").collect();
-    assert_eq!(done, ["say first", "hang", "/bin/sh", "hang"]);
+    assert_eq!(done(&world), ["say first", "hang", "/bin/sh", "hang"]);
     assert_eq!(manager.machine(&run, "a/0").await, machine);
     assert_eq!(
         manager.machines.get(&machine).unwrap().work().commands,
@@ -77,6 +70,94 @@ async fn a_repeatable_command_is_done_again_on_the_same_machine() {
         manager.log(&run).await.contains("first"),
         "the log goes on where it was"
     );
+}
+
+/// What was done, but for the words of executors themselves.
+fn done(world: &World) -> Vec<String> {
+    let lines = world.deeds.lines();
+    let done = lines.iter().filter_map(|it| it.split_once(' '));
+    let done = done.map(|(_, words)| words.to_owned());
+    done.filter(|words| words != "killed").collect()
+}
+
+#[tokio::test]
+async fn what_is_done_always_does_not_run_beside_what_was_interrupted() {
+    let world = World::new();
+    let manager = world.start().await;
+    let text = steps(&["hang", "ok"]).replace("name: s1,", "name: s1, when: always,");
+    let run = manager.begin(&text).await;
+    eventually(|| world.deeds.count("hang") == 1).await;
+    manager.die().await;
+
+    let manager = world.start().await;
+    assert!(!manager.wait(&run).await.is_success());
+    // Once more before the machine is put away: of what was ended, nobody hears.
+    assert_eq!(done(&world), ["hang", "/bin/sh", "ok", "/bin/sh"]);
+}
+
+#[tokio::test]
+async fn a_command_whose_connection_was_lost_is_ended_before_it_is_done_again() {
+    let world = World::new();
+    let manager = world.start().await;
+    let text = steps(&["lose"]).replace("name: s0,", "name: s0, attempts: 2, delay: 1ms,");
+    let (_, outcome) = manager.carry_out(&text).await;
+    assert_eq!(outcome.exit_code(), 125, "{outcome}");
+    assert_eq!(done(&world), ["lose", "/bin/sh", "lose", "/bin/sh"]);
+    // Of one that ended by itself, nothing is left.
+    let world = World::new();
+    let manager = world.start().await;
+    let text = steps(&["exit 3"]).replace("name: s0,", "name: s0, attempts: 2, delay: 1ms,");
+    manager.carry_out(&text).await;
+    assert_eq!(done(&world), ["exit 3", "exit 3"]);
+}
+
+#[tokio::test]
+async fn what_goes_on_is_ended_as_everybody_whom_it_ran_as() {
+    let world = World::new();
+    let manager = world.start().await;
+    let text = "
+name: w
+machines: {a: {template: t}}
+steps:
+- name: s
+  attempts: 2
+  delay: 1ms
+  actions:
+  - run: {command: [do, ok], user: you}
+  - run: {command: [do, lose], user: me}
+";
+    let (_, outcome) = manager.carry_out(text).await;
+    assert_eq!(outcome.exit_code(), 125, "{outcome}");
+    let step = ["you: ok", "me: lose"];
+    let ended = ["/bin/sh", "me: /bin/sh", "you: /bin/sh"];
+    assert_eq!(done(&world), [&step[..], &ended, &step, &ended].concat());
+}
+
+#[tokio::test]
+async fn a_step_of_which_something_may_go_on_is_not_done_again_unless_that_does_no_harm() {
+    let text = |says: &str, user: &str| {
+        format!(
+            "name: w\nmachines: {{a: {{template: t}}}}\nsteps: [{{name: s, attempts: 2, delay: 1ms, {says}actions: \
+             [{{run: {{command: [do, lose]}}}}, {{run: {{command: [do, ok], user: {user}}}}}]}}]"
+        )
+    };
+    let unsure = "s: what was interrupted may go on in the machine: as closed:";
+    for (says, user, times, notes) in [
+        ("", "closed", 1, 2),
+        ("repeatable: true, ", "closed", 2, 2),
+        // Nothing runs as somebody whom the machine does not know.
+        ("", "stranger", 2, 0),
+    ] {
+        let world = World::new();
+        let manager = world.start().await;
+        let (run, outcome) = manager.carry_out(&text(says, user)).await;
+        let log = manager.log(&run).await;
+        assert_eq!(outcome.exit_code(), 125, "{log}");
+        assert_eq!(world.deeds.count("lose"), times, "{says}{user}: {log}");
+        assert_eq!(log.contains(unsure), user == "closed", "{log}");
+        let told = log.matches("may go on in the machine").count();
+        assert_eq!(told, notes, "{says}{user}: {log}");
+    }
 }
 
 #[tokio::test]

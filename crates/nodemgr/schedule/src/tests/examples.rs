@@ -179,17 +179,79 @@ fn spot_types_go_in_their_order_and_on_demand_is_the_fallback() {
         ["spot-small", "spot-large", "on-demand"]
     );
     assert_eq!(
-        policy.purchase(&candidates[2]),
+        purchase(&Need::default(), &policy, &candidates, 2),
         Purchase::Spot {
             types: types.clone(),
             fallback: true
         }
     );
-    assert_eq!(policy.purchase(&candidates[0]), Purchase::OnDemand);
+    let on_demand = purchase(&Need::default(), &policy, &candidates, 0);
+    assert_eq!(on_demand, Purchase::OnDemand);
     policy.spot = Spot::Only { types };
     assert_eq!(pick(&policy, &candidates), ["spot-small", "spot-large"]);
     policy.spot = Spot::Either;
     assert_eq!(pick(&policy, &candidates).len(), 4);
+}
+
+fn purchase(need: &Need, policy: &Policy, candidates: &[Candidate], chosen: usize) -> Purchase {
+    let decision = choose(need, policy, &World::default(), candidates);
+    decision.purchase(chosen, need, policy, candidates)
+}
+
+#[test]
+fn what_does_not_fit_is_not_bought_in_the_place_of_what_does() {
+    let priced = |candidate: Candidate, price| Candidate {
+        price: Some(price),
+        ..candidate
+    };
+    let elsewhere = Candidate {
+        region: Some("far".to_owned()),
+        ..priced(spot("spot-far", "far"), 10)
+    };
+    let candidates = [
+        priced(candidate("on-demand"), 100),
+        priced(spot("spot-large", "large"), 60),
+        priced(spot("spot-small", "small"), 30),
+        elsewhere,
+    ];
+    let types = ["large", "small", "far"].map(str::to_owned).to_vec();
+    let mut policy = Policy::default();
+    policy.spot = Spot::Prefer { types };
+    let bought = |policy: &Policy, candidates: &[Candidate], most: Option<u64>| {
+        let need = Need {
+            max_price: most,
+            ..Need::default()
+        };
+        let Purchase::Spot { types, fallback } = purchase(&need, policy, candidates, 2) else {
+            panic!("it is a spot machine");
+        };
+        (types.join(" "), fallback)
+    };
+    let of = |types: &str, fallback| (types.to_owned(), fallback);
+    assert_eq!(bought(&policy, &candidates, None), of("large small", true));
+    assert_eq!(bought(&policy, &candidates, Some(50)), of("small", false));
+    // What a type of the list costs on demand is not known: one on demand is the next candidate, and no fallback.
+    assert_eq!(
+        bought(&policy, &candidates, Some(100)),
+        of("large small", false)
+    );
+    // Without a list the fallback is the machine on demand itself.
+    let plain = |candidate: &Candidate| match &candidate.origin {
+        Origin::New { market, .. } => Candidate {
+            origin: Origin::New {
+                market: *market,
+                kind: None,
+            },
+            ..candidate.clone()
+        },
+        Origin::Existing { .. } => candidate.clone(),
+    };
+    let plain: Vec<Candidate> = candidates.iter().map(plain).collect();
+    policy.spot = Spot::Prefer { types: Vec::new() };
+    assert_eq!(bought(&policy, &plain, Some(100)), of("", true));
+    assert_eq!(bought(&policy, &plain, Some(99)), of("", false));
+    policy.spot = Spot::Either;
+    assert_eq!(bought(&policy, &plain, None), of("", false));
 }
 
 #[test]

@@ -98,14 +98,31 @@ fn what_a_timer_cannot_do_is_asked_later_and_later() {
 
 #[test]
 fn a_machine_that_its_provider_will_not_hibernate_is_stopped() {
+    let attempts = settings().attempts as usize;
+    let once = (FailureClass::Unsupported, 1);
+    for (class, times) in [once, (FailureClass::Refused, attempts)] {
+        let mut rig = Rig::new();
+        let id = running(&mut rig, idle(WhenIdle::Hibernate));
+        let asked = pass(&mut rig, HOUR, class, &[Verb::Hibernate]);
+        assert_eq!(asked, times + 1, "{class:?}: then it is stopped");
+        let state = rig.book.record(&id).unwrap().state();
+        assert_eq!(state, State::Stopped(Halt::Off));
+    }
+}
+
+#[test]
+fn a_refusal_that_passes_keeps_no_machine_from_hibernating() {
     let mut rig = Rig::new();
     let id = running(&mut rig, idle(WhenIdle::Hibernate));
-    let asked = pass(&mut rig, HOUR, FailureClass::Refused, &[Verb::Hibernate]);
-    assert_eq!(asked, 2, "to hibernate, and then to stop");
-    assert_eq!(
-        rig.book.record(&id).unwrap().state(),
-        State::Stopped(Halt::Off)
+    let soon = Duration::from_secs(65);
+    let asked = pass(&mut rig, soon, FailureClass::Refused, &[Verb::Hibernate]);
+    assert!(
+        (1..settings().attempts as usize).contains(&asked),
+        "{asked}"
     );
+    pass(&mut rig, HOUR, FailureClass::Refused, &[]);
+    let record = rig.book.record(&id).unwrap();
+    assert_eq!(record.state(), State::Stopped(Halt::Hibernated));
 }
 
 fn pool(min_idle: u32) -> Pool {

@@ -108,6 +108,44 @@ fn a_spot_machine_and_each_type_have_prices_of_their_own() {
 }
 
 #[test]
+fn a_greatest_price_holds_for_every_type_of_the_list_and_for_the_fallback() {
+    let catalog = catalog(SMALL);
+    let price = |on_demand, spot| Price { on_demand, spot };
+    let mut aws = offer(ProviderId::Aws);
+    aws.prices = Prices {
+        usual: price(Some(100), Some(60)),
+        of_types: [("b".to_owned(), price(Some(90), Some(20)))].into(),
+    };
+    let offers = [aws];
+    let purchases = |max_price: Option<u64>| {
+        let mut wish = wish("small");
+        wish.policy.spot = Spot::Prefer {
+            types: vec!["a".to_owned(), "b".to_owned()],
+        };
+        wish.max_price = max_price;
+        let choice = decide(&wish, &catalog, &offers, [], NOW).unwrap();
+        let labels = BTreeMap::new();
+        let takes = choice.takes(&labels, Timers::default());
+        let new = takes.map(|take| match take {
+            Take::New(order) => order.purchase,
+            Take::Existing(_) => panic!("there is none"),
+        });
+        new.collect::<Vec<Purchase>>()
+    };
+    let spot = |types: &[&str], fallback| Purchase::Spot {
+        types: types.iter().map(|&it| it.to_owned()).collect(),
+        fallback,
+    };
+    let both = ["a", "b"];
+    assert_eq!(purchases(None), [spot(&both, true), Purchase::OnDemand]);
+    let enough = purchases(Some(100));
+    assert_eq!(enough, [spot(&both, false), Purchase::OnDemand]);
+    assert_eq!(purchases(Some(70)), [spot(&both, false)]);
+    assert_eq!(purchases(Some(30)), [spot(&["b"], false)]);
+    assert!(purchases(Some(10)).is_empty());
+}
+
+#[test]
 fn a_tainted_provider_is_for_those_who_tolerate_it() {
     let catalog = catalog(SMALL);
     let gpu = Taint {

@@ -179,14 +179,14 @@ fn a_command_that_was_interrupted_is_done_again_only_if_it_says_so() {
         advance(&mut world, &work("s", 0));
         let mut next = World::resumed(&workflow, &world.journal);
         let clean = Job::Clean(Slot::new("a", 0));
-        assert!(next.engine.may_go_on(&work("s", 0)), "{says}");
-        assert!(next.engine.may_go_on(&clean), "{says}");
+        assert_eq!(left_over(&next, &work("s", 0)), ["s"], "{says}");
+        assert_eq!(left_over(&next, &clean), ["s"], "{says}");
         let mut cancelled = next.clone();
         cancelled.write(Entry::CancelAsked);
         cancelled.finish(|_| 0, |job, _| done(job));
-        assert!(cancelled.engine.may_go_on(&clean), "{says}");
+        assert_eq!(left_over(&cancelled, &clean), ["s"], "{says}");
         let outcome = next.finish(|_| 0, |job, _| done(job));
-        assert_eq!(next.engine.may_go_on(&clean), !again, "{says}");
+        assert_eq!(left_over(&next, &clean).is_empty(), again, "{says}");
         match again {
             true => assert_eq!(outcome, RunOutcome::Succeeded, "{says}"),
             false => {
@@ -194,6 +194,75 @@ fn a_command_that_was_interrupted_is_done_again_only_if_it_says_so() {
                 assert_eq!(outcome, RunOutcome::Failed { job, why }, "{says}");
             }
         }
+    }
+}
+
+fn left_over(world: &World, job: &Job) -> Vec<String> {
+    let left = world.engine.left_over(job).into_iter();
+    left.map(Into::into).collect()
+}
+
+#[test]
+fn what_nobody_saw_the_end_of_is_ended_before_anything_else_begins_on_its_machine() {
+    let trouble = || Why::Trouble {
+        text: "the connection was lost".to_owned(),
+    };
+    let not_started = || Why::NotStarted {
+        action: 0,
+        code: 127,
+        text: String::new(),
+    };
+    let signal = || Why::Signal {
+        action: 0,
+        signal: "KILL".to_owned(),
+    };
+    for (result, goes_on) in [
+        (JobResult::Failed(trouble()), true),
+        (JobResult::Failed(Why::TimedOut), true),
+        (failed(), false),
+        (JobResult::Failed(signal()), false),
+        (JobResult::Failed(not_started()), false),
+        (done(&work("build", 0)), false),
+    ] {
+        let mut world = World::new(&workflow(TWO));
+        world.settle();
+        advance(&mut world, &work("build", 1));
+        let expected: &[&str] = if goes_on { &["build"] } else { &[] };
+        world.end(&work("build", 0), result.clone());
+        assert_eq!(left_over(&world, &work("build", 0)), expected, "{result:?}");
+        // What is under way sees to itself, and other machines have nothing to do with it.
+        if goes_on {
+            world.wait();
+            world.settle();
+            assert_eq!(left_over(&world, &work("build", 0)), expected);
+            assert!(left_over(&world, &work("collect", 0)).is_empty());
+            world.end(&work("build", 0), JobResult::Failed(trouble()));
+        }
+        for job in [work("collect", 0), Job::Clean(Slot::new("a", 0))] {
+            assert_eq!(left_over(&world, &job), expected, "{result:?}");
+        }
+        for job in [work("collect", 1), Job::Clean(Slot::new("a", 1))] {
+            assert!(left_over(&world, &job).is_empty(), "{result:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_aborted_may_go_on_and_what_only_copies_may_not() {
+    let text = "name: w\nmachines: {a: {template: t}}\nsteps: [{name: s, actions: [ACTION]}]";
+    for (action, expected) in [
+        ("{script: {text: x}}", &["s"][..]),
+        ("{run: {command: [x]}}", &["s"]),
+        ("{upload: {from: /x, to: /x}}", &[]),
+        ("{file: {to: /x, content: x}}", &[]),
+    ] {
+        let mut world = World::new(&workflow(&text.replace("ACTION", action)));
+        world.settle();
+        advance(&mut world, &work("s", 0));
+        world.write(Entry::CancelAsked);
+        world.end(&work("s", 0), JobResult::Aborted);
+        let clean = Job::Clean(Slot::new("a", 0));
+        assert_eq!(left_over(&world, &clean), expected, "{action}");
     }
 }
 
