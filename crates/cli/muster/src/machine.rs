@@ -17,6 +17,7 @@ mod run;
 mod runs;
 mod start;
 mod stop;
+mod stops;
 mod templates;
 mod terminal;
 mod verb;

@@ -1,7 +1,7 @@
 //! `muster sm`: the Service Manager without a controller.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use muster_api::domain::{InstanceState, InstanceStatus};
 use muster_config::ConfigError;
@@ -52,7 +52,9 @@ impl SmCommandError {
             Self::Interrupted => Exit::Interrupted,
             Self::Run(error) if error.is_in_use() => Exit::Refused,
             Self::Run(error) => match error {
-                StandaloneError::NotRoot | StandaloneError::NoRuntime { .. } => Exit::Refused,
+                StandaloneError::NotRoot
+                | StandaloneError::NoRuntime { .. }
+                | StandaloneError::NoResources { .. } => Exit::Refused,
                 StandaloneError::Source { source, .. } if missing(source) => Exit::NotFound,
                 StandaloneError::Init(_) => Exit::Unreachable,
                 _ => Exit::Failed,
@@ -95,6 +97,11 @@ pub(crate) fn programs() -> PathBuf {
     complete.unwrap_or(installed)
 }
 
+/// Folders are told to others, which are not where this command is.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 async fn look_after(
     command: &cli::Run,
     desired: Desired,
@@ -102,9 +109,9 @@ async fn look_after(
     console: &mut Console,
 ) -> Result<(), CommandError> {
     let settings = Settings {
-        state_dir: command.state.clone(),
-        runtime_dir: command.runtime.clone(),
-        program_dir: command.programs.clone().unwrap_or_else(programs),
+        state_dir: absolute(&command.state),
+        runtime_dir: absolute(&command.runtime),
+        program_dir: command.programs.as_deref().map_or_else(programs, absolute),
     };
     let stop = shutdown.token();
     let mut note = |text: &str| console.note(format!("muster: {text}"));

@@ -10,7 +10,7 @@ pub(crate) enum Image {
     /// Make an image from a folder, a static program, or an image with another item configuration
     ///
     /// The same input gives the same image, on every machine. The result is an OCI image layout: a folder, or a tar archive if
-    /// its name ends in .tar.
+    /// its name ends in .tar. A result in the folder that is packed is left out.
     Build(Box<Build>),
     /// Show what an image is
     Inspect(Inspect),
@@ -22,6 +22,9 @@ pub(crate) enum Image {
     /// Upload an image to a registry, with its item configuration
     Push(Push),
     /// Download an image from a registry, for all of its platforms
+    ///
+    /// What came of a download that failed or was interrupted is kept: the same command goes on from there. Of an archive it is in
+    /// a folder beside it, .NAME.parts.
     Pull(Pull),
 }
 
@@ -43,7 +46,7 @@ pub(crate) struct Build {
     /// Pack everything in this folder.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
-    /// Pack this program, which must be linked statically; it becomes the entry point.
+    /// Pack this program, which must be linked statically; it becomes the entry point, and executable.
     #[arg(long, value_name = "FILE")]
     pub(crate) binary: Option<PathBuf>,
     /// Take an image of this layout.

@@ -25,7 +25,7 @@ Exit codes:
   4  there is no such machine, template, pool, run or file
   5  the node manager cannot be reached
   6  not in time: a machine that does not answer yet, or a node that is not connected
-  130  interrupted
+  130  interrupted by Ctrl-C; 143 and 129 by SIGTERM and SIGHUP
 `exec`, `ssh` and `run` exit with what their command exited with, and 128 and the number of the signal that killed it; 124 is a
 timeout, 125 a failure around the command, 126 a command that cannot be executed, 127 one that is not there, 141 a reader of the
 output that went away. What else fails inside a machine, as `cp`, `sync`, `forward` or `join`, is 1.";

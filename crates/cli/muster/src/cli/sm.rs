@@ -24,13 +24,18 @@ Paths are relative to the file.
 
 What is needed: root, Muster's programs (muster-init, muster-core, muster-container), and runc or crun, or items
 for the runtime native. An init of the machine is not used, and nothing of it is touched: instances are units of a private
-muster-init. Instances have no network. Without root, `muster up` runs a whole Unit with items for the runtime native.
+muster-init. Without root, `muster up` runs a whole Unit with items for the runtime native.
+
+Instances have no network. What items have quotas for, storage and state, is kept below --state. Nobody gives out devices or
+other resources of the node: items that ask for them are refused. There is no identity manager: items that ask for permissions
+are named, and run without.
 
 Exit codes:
   0  done: with --once everything came up, else it was ended in order
   1  something failed
   2  the command line or the file makes no sense
-  3  refused: not root, or another run uses one of the folders, or has left its instances in it
+  3  refused: not root, an item that asks for a runtime or for resources that are not here, or another run uses one of the
+     folders, or has left its instances in it
   4  there is no such file or image
   5  the private init cannot be started
   130  interrupted: with --once, before everything was up or had failed";

@@ -8,11 +8,11 @@ use muster_executor::{
 };
 use muster_machine_api::{reach, v1};
 use tokio::io::AsyncReadExt as _;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::MachineCommandError;
 use super::client::Manager;
 use super::held::Held;
+use super::stops::{Stopped, Stops};
 use super::terminal;
 use crate::cli::machine as cli;
 use crate::console::{Console, Exit};
@@ -104,34 +104,18 @@ pub(super) async fn exec(
     pass_through(&used, &command).await
 }
 
-/// What ends this program early, by Ctrl-C or by somebody else.
-pub(super) struct Stops([(Signal, &'static str); 3]);
-
-impl Stops {
-    pub(super) fn listen() -> io::Result<Self> {
-        Ok(Self([
-            (signal(SignalKind::interrupt())?, "INT"),
-            (signal(SignalKind::terminate())?, "TERM"),
-            (signal(SignalKind::hangup())?, "HUP"),
-        ]))
-    }
-
-    /// The next one, as if it had ended the command.
-    pub(super) async fn next(&mut self) -> CommandExit {
-        let [(one, first), (two, second), (three, third)] = &mut self.0;
-        let name = tokio::select! {
-            _ = one.recv() => first,
-            _ = two.recv() => second,
-            _ = three.recv() => third,
-        };
-        CommandExit::Signal((*name).to_owned())
-    }
-}
-
 /// Runs a command there with the standard streams of this program. It does not outlive this program's end.
 async fn pass_through(used: &Used, command: &Command) -> Result<Exit, CommandError> {
     let mut stops = Stops::listen().map_err(MachineCommandError::Signals)?;
-    let running = used.executor.run(command).await;
+    let running = match stops.begin(used.executor.run(command)).await {
+        Ok(running) => running,
+        Err(Stopped { stop, late }) => {
+            if let Some(Ok(running)) = late {
+                stops.end(running.kill()).await;
+            }
+            return Ok(exit_of(&stop));
+        }
+    };
     let mut running = running.map_err(|error| used.failed(error))?;
     if let Some(stdin) = running.stdin() {
         tokio::spawn(feed(stdin));
@@ -142,13 +126,13 @@ async fn pass_through(used: &Used, command: &Command) -> Result<Exit, CommandErr
                 Some(chunk) if print(&chunk).is_ok() => {}
                 // As a command that writes to nobody ends here.
                 Some(_) => {
-                    running.kill().await;
+                    stops.end(running.kill()).await;
                     return Ok(Exit::ReaderGone);
                 }
                 None => break,
             },
             stop = stops.next() => {
-                running.kill().await;
+                stops.end(running.kill()).await;
                 return Ok(exit_of(&stop));
             }
         }

@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 
 use super::MachineCommandError;
 use super::client::Manager;
-use super::exec::{Stops, exit_of, hold};
+use super::exec::{Used, exit_of, hold};
+use super::stops::Stops;
 use crate::cli::machine as cli;
 use crate::console::{Answer, Console, Exit, Table};
 use crate::error::CommandError;
@@ -43,6 +44,31 @@ pub(super) async fn forward(
     console: &mut Console,
 ) -> Result<Exit, CommandError> {
     let mut stops = Stops::listen().map_err(MachineCommandError::Signals)?;
+    let (used, forwarders) = match stops.during(begin(manager, args)).await {
+        Ok(begun) => begun?,
+        Err(stop) => return Ok(exit_of(&stop)),
+    };
+    let all = forwarders.iter().map(|it| Forwarded {
+        listen: it.address(),
+        to: it.target(),
+    });
+    console.answer(&AllForwarded(all.collect()))?;
+    console.flush()?;
+    // They run until they are dropped.
+    let mut running = JoinSet::new();
+    for forwarder in forwarders {
+        running.spawn(forwarder.run());
+    }
+    let stop = stops.next().await;
+    drop((running, used));
+    Ok(exit_of(&stop))
+}
+
+/// Holds the machine, and opens the ports here.
+async fn begin(
+    manager: &Manager,
+    args: cli::Forward,
+) -> Result<(Used, Vec<Forwarder>), CommandError> {
     let used = hold(manager, &args.machine, v1::HoldKind::Session).await?;
     if !used.executor.can(Means::Forward) {
         let why = "there is no way to ports of such a machine";
@@ -59,16 +85,5 @@ pub(super) async fn forward(
         let bound = Forwarder::bind(executor, ports.listen, ports.host, ports.port).await;
         forwarders.push(bound.map_err(|error| used.not_done(error))?);
     }
-    let all = forwarders.iter().map(|it| Forwarded {
-        listen: it.address(),
-        to: it.target(),
-    });
-    console.answer(&AllForwarded(all.collect()))?;
-    console.flush()?;
-    // They run until they are dropped.
-    let mut running = JoinSet::new();
-    for forwarder in forwarders {
-        running.spawn(forwarder.run());
-    }
-    Ok(exit_of(&stops.next().await))
+    Ok((used, forwarders))
 }

@@ -3,14 +3,16 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use muster_executor::Exit as CommandExit;
 use muster_machine_api::{time, v1};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::MachineCommandError;
 use super::client::Manager;
+use super::exec::exit_of;
 use super::facts::RunFacts;
 use super::follow::{self, RunLog};
 use super::make::{show_named, show_plan, spinner, wish};
+use super::stops::Stops;
 use crate::cli::machine as cli;
 use crate::console::{Console, Exit};
 use crate::error::CommandError;
@@ -97,40 +99,55 @@ pub(super) async fn run(
     };
     let mut signals = Interrupts::listen()?;
     let Some(started) = start(manager, what, &mut signals, console).await? else {
-        return Ok(Exit::Command(130));
+        return Ok(signals.exit());
     };
-    if detach && !signals.heard {
+    if detach && signals.heard.is_none() {
         console.answer(&RunFacts::from(started))?;
         return Ok(Exit::Done);
     }
-    let ended = follow(manager, &started.id, &mut signals, console).await?;
+    let Some(ended) = follow(manager, &started.id, &mut signals, console).await? else {
+        return Ok(signals.exit());
+    };
     if let Some(failure) = &ended.failure {
         console.note(format_args!("muster: run {}: {}", ended.id, shown(failure)));
     }
+    if ended.state == CANCELLED && signals.heard.is_some() {
+        return Ok(signals.exit());
+    }
+    // One that was over before it could be cancelled ended as it ended.
     let code = ended.exit_code.and_then(|it| u8::try_from(it).ok());
     Ok(Exit::Command(code.unwrap_or(125)))
 }
 
-/// Ctrl-C: the first cancels the run, the second leaves it to itself.
+/// How the manager calls a run that was cancelled.
+const CANCELLED: &str = "cancelled";
+
+/// Ctrl-C, or whatever else ends programs: the first cancels the run, the second leaves it to itself.
 struct Interrupts {
-    signals: Signal,
-    /// Whether there was one.
-    heard: bool,
+    stops: Stops,
+    /// The first that there was.
+    heard: Option<CommandExit>,
 }
 
 impl Interrupts {
     /// From now on none ends this program.
     fn listen() -> Result<Self, MachineCommandError> {
-        let signals = signal(SignalKind::interrupt()).map_err(MachineCommandError::Signals)?;
-        let heard = false;
-        Ok(Self { signals, heard })
+        let stops = Stops::listen().map_err(MachineCommandError::Signals)?;
+        let heard = None;
+        Ok(Self { stops, heard })
     }
 
     /// The next one; whether it is the first.
     async fn next(&mut self) -> bool {
-        // There is no end of signals.
-        let _ = self.signals.recv().await;
-        !std::mem::replace(&mut self.heard, true)
+        let stop = self.stops.next().await;
+        let first = self.heard.is_none();
+        self.heard.get_or_insert(stop);
+        first
+    }
+
+    /// As if the first had ended the command.
+    fn exit(&self) -> Exit {
+        self.heard.as_ref().map_or(Exit::Command(130), exit_of)
     }
 }
 
@@ -159,7 +176,7 @@ async fn start(
             started = &mut started => {
                 sign.finish_and_clear();
                 let started = started.map_err(MachineCommandError::Call)?;
-                if signals.heard {
+                if signals.heard.is_some() {
                     cancel(manager, &started.id).await;
                 }
                 return Ok(Some(started));
@@ -192,13 +209,13 @@ async fn cancel(manager: &Manager, run: &str) {
 }
 
 /// Shows what the run writes until it is over. The first Ctrl-C cancels it, and its cleanup is waited for; the second leaves it
-/// to itself. A manager that dies meanwhile is waited for.
+/// to itself: then nothing comes back. A manager that dies meanwhile is waited for.
 async fn follow(
     manager: &Manager,
     run: &str,
     signals: &mut Interrupts,
     console: &mut Console,
-) -> Result<RunFacts, CommandError> {
+) -> Result<Option<RunFacts>, CommandError> {
     let mut log = RunLog::new(manager, run);
     console.flush()?;
     loop {
@@ -210,21 +227,26 @@ async fn follow(
             first = signals.next() => {
                 if !first {
                     console.note(format_args!("muster: run {run} goes on cleaning up by itself"));
-                    break;
+                    return Ok(None);
                 }
                 console.note(CANCELLING);
                 tokio::select! {
                     () = cancel(manager, run) => {}
                     _ = signals.next() => {
                         console.note(format_args!("muster: run {run} goes on by itself; nobody answers who could cancel it"));
-                        return Ok(RunFacts::from(follow::show(manager, run).await.map_err(MachineCommandError::Call)?));
+                        return Ok(None);
                     }
                 }
             }
         }
     }
-    let shown = follow::persist(async || follow::show(manager, run).await);
-    Ok(shown.await.map_err(MachineCommandError::Call)?.into())
+    // It is over: there is nothing to cancel any more.
+    tokio::select! {
+        over = follow::persist(async || follow::show(manager, run).await) => {
+            Ok(Some(over.map_err(MachineCommandError::Call)?.into()))
+        }
+        _ = signals.next() => Ok(None),
+    }
 }
 
 /// The bytes that were written.

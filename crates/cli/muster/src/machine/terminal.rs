@@ -7,7 +7,8 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::MachineCommandError;
-use super::exec::{Stops, Used, feed};
+use super::exec::{Used, feed};
+use super::stops::{Stopped, Stops};
 use crate::error::CommandError;
 
 /// The terminal without line editing, until this is dropped.
@@ -54,7 +55,15 @@ pub(super) async fn attach(used: &Used, command: Option<&Command>) -> Result<Exi
         kind: std::env::var("TERM").unwrap_or_else(|_| "dumb".to_owned()),
         size: size(),
     };
-    let attached = used.executor.attach(command, &terminal).await;
+    let attached = match stops.begin(used.executor.attach(command, &terminal)).await {
+        Ok(attached) => attached,
+        Err(Stopped { stop, late }) => {
+            if let Some(Ok(attached)) = late {
+                stops.end(attached.kill()).await;
+            }
+            return Ok(stop);
+        }
+    };
     let mut attached = attached.map_err(|error| used.failed(error))?;
     let resizer = attached.resizer();
     let _raw = Raw::enter().map_err(MachineCommandError::Terminal)?;
@@ -72,7 +81,7 @@ pub(super) async fn attach(used: &Used, command: Option<&Command>) -> Result<Exi
             Some(()) = resized.recv() => resizer.resize(size()),
             // Not a key: keys go to the machine. The terminal here is left as it was found.
             stop = stops.next() => {
-                attached.kill().await;
+                stops.end(attached.kill()).await;
                 return Ok(stop);
             }
         }

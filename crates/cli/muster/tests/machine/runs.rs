@@ -9,6 +9,11 @@ use serde_json::json;
 
 use crate::rig::{Site, until};
 
+fn tell(program: &Child, signal: Signal) {
+    let pid = i32::try_from(program.id()).expect("a pid");
+    kill_process(Pid::from_raw(pid).expect("a pid"), signal).expect("sent");
+}
+
 fn spawn(site: &Site, words: &[&str]) -> Child {
     let mut command = site.command(words);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -89,12 +94,44 @@ fn a_run_that_wants_more_than_a_template_leaves_nothing_after_a_kill_and_an_inte
     });
     let runs = site.json(&["runs", "list"]);
     assert_eq!(runs.as_array().map(Vec::len), Some(1), "{runs}");
-    let pid = i32::try_from(run.id()).unwrap();
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
+    tell(&run, Signal::INT);
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     assert_eq!(site.json(&["list"]), json!([]), "its machine is gone");
     assert_eq!(site.json(&["runs", "list"])[0]["state"], "cancelled");
+}
+
+#[test]
+fn a_run_that_is_left_to_itself_exits_as_the_first_signal_says() {
+    let mut site = Site::new();
+    site.write("w.json", &waiting(&site));
+    for (first, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut run = spawn(&site, &["run", "--workflow", "w.json"]);
+        let mut line = String::new();
+        let mut out = BufReader::new(run.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, "first\n");
+        // Nobody is there who could cancel it.
+        site.kill();
+        tell(&run, first);
+        let mut said = BufReader::new(run.stderr.take().unwrap());
+        while !line.contains("cancelling") {
+            line.clear();
+            assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended");
+        }
+        tell(&run, Signal::INT);
+        assert_eq!(run.wait().unwrap().code(), Some(code));
+        site.start();
+        site.write("go", "");
+        until("it goes on by itself", || {
+            let runs = site.json(&["runs", "list"]);
+            runs.as_array()
+                .unwrap()
+                .iter()
+                .all(|it| it["state"] != "running")
+        });
+        fs::remove_file(site.path("go")).unwrap();
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `muster machine ssh` at a terminal.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use muster_lab::docker::Docker;
@@ -93,6 +94,57 @@ fn a_command_that_is_interrupted_here_ends_there() {
     let pid = i32::try_from(exec.id()).expect("a pid");
     kill_process(Pid::from_raw(pid).expect("a pid"), Signal::INT).expect("sent");
     assert_eq!(exec.wait().expect("it ends").code(), Some(130));
+    assert_gone(&mark);
+}
+
+/// A search path whose shell does nothing for a long time, so that nothing ever begins; it says that it is there.
+fn slow(site: &Site, mark: &std::path::Path) -> String {
+    let folder = site.path("slow");
+    fs::create_dir_all(&folder).expect("made");
+    let script = format!(
+        "#!/bin/sh\necho $$ >'{}'\nexec sleep 1000\n",
+        mark.display()
+    );
+    fs::write(folder.join("sh"), script).expect("written");
+    let everybody = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(folder.join("sh"), everybody).expect("it can be executed");
+    let others = std::env::var("PATH").unwrap_or_default();
+    format!("{}:{others}", folder.display())
+}
+
+#[test]
+fn a_stop_is_heard_while_something_begins() {
+    let site = Site::new();
+    site.run(&["provision", "-p", "local", "--name", "here"])
+        .ok();
+    for words in [
+        &["exec", "here", "--", "true"][..],
+        &["forward", "here", "0:localhost:80"],
+    ] {
+        for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+            let mark = site.path(&format!("{}-{code}", words[0]));
+            let mut command = site.command(words);
+            command.env("PATH", slow(&site, &mark));
+            let mut running = command.stderr(Stdio::null()).spawn().expect("it runs");
+            until("it begins", || {
+                fs::read_to_string(&mark).is_ok_and(|it| it.ends_with('\n'))
+            });
+            let pid = i32::try_from(running.id()).expect("a pid");
+            kill_process(Pid::from_raw(pid).expect("a pid"), signal).expect("sent");
+            let ended = running.wait().expect("it ends");
+            assert_eq!(ended.code(), Some(code), "{words:?}");
+            assert_gone(&mark);
+        }
+    }
+    let mark = site.path("ssh");
+    let mut command = site.command(&["ssh", "here", "--", "true"]);
+    command.env("PATH", slow(&site, &mark));
+    let screen = Screen::start(&command, (80, 24)).unwrap();
+    until("it begins", || {
+        fs::read_to_string(&mark).is_ok_and(|it| it.ends_with('\n'))
+    });
+    screen.signal(Signal::TERM).unwrap();
+    assert_eq!(screen.end().0.code(), Some(143));
     assert_gone(&mark);
 }
 

@@ -219,7 +219,13 @@ fn a_workflow_runs_and_its_mistakes_are_shown_with_their_line() {
 #[test]
 fn an_interrupted_run_is_cancelled_and_cleaned_up() {
     let site = Site::new();
-    let mark = site.path("started");
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        interrupt_a_run(&site, signal, code);
+    }
+}
+
+fn interrupt_a_run(site: &Site, signal: Signal, code: i32) {
+    let mark = site.path(&format!("started-{code}"));
     let script = format!("echo $$ >{}; exec sleep 600", mark.display());
     let mut run = site.command(&["run", "-p", "local", "--no-sync", "--", "sh", "-c", &script]);
     let run = run
@@ -230,21 +236,21 @@ fn an_interrupted_run_is_cancelled_and_cleaned_up() {
     until("the command runs", || {
         fs::read_to_string(&mark).is_ok_and(|it| it.ends_with('\n'))
     });
-    let pid = i32::try_from(run.id()).unwrap();
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
-    let output = run.wait_with_output().unwrap();
+    let pid = i32::try_from(run.id()).expect("a pid");
+    kill_process(Pid::from_raw(pid).expect("a pid"), signal).expect("sent");
+    let output = run.wait_with_output().expect("it ends");
     let ended = Run {
         status: output.status,
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
+        stdout: String::from_utf8(output.stdout).expect("text"),
+        stderr: String::from_utf8(output.stderr).expect("text"),
     };
-    ended.refused(130, &["cancelling"]);
+    ended.refused(code, &["cancelling"]);
     assert_eq!(site.json(&["list"]), json!([]), "its machine is gone");
-    let sleeper: i32 = fs::read_to_string(&mark).unwrap().trim().parse().unwrap();
+    let sleeper = fs::read_to_string(&mark).expect("a pid");
     let alive = Command::new("kill")
-        .args(["-0", &sleeper.to_string()])
+        .args(["-0", sleeper.trim()])
         .stderr(Stdio::null())
         .status();
-    assert!(!alive.unwrap().success(), "its command is gone");
+    assert!(!alive.expect("it runs").success(), "its command is gone");
     assert_eq!(site.json(&["runs", "list"])[0]["state"], "cancelled");
 }

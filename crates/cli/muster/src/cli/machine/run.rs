@@ -16,7 +16,7 @@ Examples:
 The folder goes to /src of the machine (--to), the command runs there, and what it changed comes back, also when it failed. What you
 changed here meanwhile stays as it is. The machine is destroyed at the end, unless what changed could not be brought back: then it is
 kept for three days, and named. With `-p local` the folder is used where it is. Ctrl-C cancels the run, brings nothing back and cleans
-up.
+up, as do SIGTERM and, but for `nohup`, SIGHUP (a terminal that is closed); a second one leaves that to the node manager.
 
 What the command writes comes here, and the newest of it (8 files of 4 MiB, with times) is kept for `runs logs`. Whoever reads more
 slowly than that is written is told how much is missing.";
