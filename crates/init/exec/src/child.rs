@@ -49,7 +49,6 @@ pub(crate) struct Plan<'a> {
     pub(crate) working_directory: *const c_char,
     pub(crate) terminal: Option<*const c_char>,
     pub(crate) streams: [StreamPlan; 3],
-    pub(crate) oom_score: Option<*const c_char>,
     pub(crate) processors: &'a [u64],
     pub(crate) moved: &'a [Cell<c_int>],
     /// The first number behind the descriptors that the process gets.
@@ -126,8 +125,6 @@ pub(crate) struct Birth<'a> {
     pub(crate) null: c_int,
     /// The table of descriptors is the parent's; a copy of those below this number is wanted.
     pub(crate) shares_below: Option<u32>,
-    /// A descriptor that stays open until the program is executed; below 0 if there is none.
-    pub(crate) held: Cell<c_int>,
     /// Signals that the parent ignores.
     pub(crate) ignored: u64,
 }
@@ -191,7 +188,7 @@ fn set_up(birth: &Birth<'_>) -> Result<(), Failure> {
             libc::write(*file, c"0".as_ptr().cast(), 1) as i64
         })?;
     }
-    move_away(birth)?;
+    move_away(plan)?;
     exemption::begin(plan)?;
     streams::connect(birth)?;
     pass(plan)?;
@@ -208,28 +205,10 @@ fn set_up(birth: &Birth<'_>) -> Result<(), Failure> {
         let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
         check(Step::NoNewPrivileges, result)?;
     }
-    close_others(birth)
-}
-
-/// Closes all but what the program gets, which lies below the first number, and what the execution closes.
-fn close_others(birth: &Birth<'_>) -> Result<(), Failure> {
-    let (first, all) = (birth.plan.first_free, u32::MAX as usize);
-    let close = |from: usize, to: usize| {
-        if from > to {
-            return Ok(());
-        }
-        // SAFETY: no addresses are involved.
-        let result = unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
-        check(Step::Fds, result).map(|_| ())
-    };
-    match usize::try_from(birth.held.get()) {
-        // It was moved out of the way of what the program gets, so there are numbers below it.
-        Ok(held) => {
-            close(first, held.saturating_sub(1))?;
-            close(held.saturating_add(1), all)
-        }
-        Err(_) => close(first, all),
-    }
+    // SAFETY: no addresses are involved; what the process keeps lies below the first number.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, plan.first_free, u32::MAX, 0) };
+    check(Step::Fds, result)?;
+    Ok(())
 }
 
 fn execute(birth: &Birth<'_>) -> Failure {
@@ -294,9 +273,8 @@ fn reset_signals(context: &ExecContext, ignored: u64) -> Result<(), Failure> {
 }
 
 /// Moves the given descriptors out of the range in which the process will find its own.
-fn move_away(birth: &Birth<'_>) -> Result<(), Failure> {
-    let plan = birth.plan;
-    for descriptor in plan.moved.iter().chain([&birth.held]) {
+fn move_away(plan: &Plan<'_>) -> Result<(), Failure> {
+    for descriptor in plan.moved {
         let number = descriptor.get();
         if usize::try_from(number).is_ok_and(|number| number < plan.first_free) {
             // SAFETY: no addresses are involved.
@@ -351,14 +329,6 @@ fn pass(plan: &Plan<'_>) -> Result<(), Failure> {
 /// How the process shares the machine with others.
 fn adjust(plan: &Plan<'_>) -> Result<(), Failure> {
     let context = plan.context;
-    if let Some(score) = plan.oom_score {
-        let adjusted = write_file(c"/proc/self/oom_score_adj".as_ptr(), score, Step::OomAdjust);
-        // In a container nobody may ask for a lower score; a daemon that wishes for one runs all the same, as with systemd.
-        adjusted.or_else(|failure| match failure.errno {
-            libc::EACCES | libc::EPERM => Ok(()),
-            _ => Err(failure),
-        })?;
-    }
     if let Some(nice) = context.nice {
         nice::set(nice)?;
     }
@@ -401,18 +371,6 @@ fn adjust(plan: &Plan<'_>) -> Result<(), Failure> {
     // SAFETY: no addresses are involved, and it cannot fail.
     unsafe { libc::umask(libc::mode_t::from(context.umask)) };
     Ok(())
-}
-
-fn write_file(path: *const c_char, text: *const c_char, step: Step) -> Result<(), Failure> {
-    // SAFETY: a constant text.
-    let file = unsafe { libc::open(path, libc::O_WRONLY | libc::O_CLOEXEC) };
-    check(step, file)?;
-    // SAFETY: a prepared text and its own length.
-    let written = unsafe { libc::write(file, text.cast(), libc::strlen(text)) as i64 };
-    let written = check(step, written);
-    // SAFETY: opened above, not used again.
-    unsafe { libc::close(file) };
-    written.map(|_| ())
 }
 
 fn limit(context: &ExecContext) -> Result<(), Failure> {

@@ -39,8 +39,6 @@ pub struct ExecContext {
     pub processors: Vec<u16>,
     /// I/O priority.
     pub io_priority: Option<IoPriority>,
-    /// How readily the kernel ends it for lack of memory.
-    pub oom_score_adjust: Option<i16>,
     /// Which memory goes into a core dump.
     pub coredump_filter: Option<u64>,
     /// How late timers may be, in nanoseconds.
@@ -95,7 +93,6 @@ impl Default for ExecContext {
             scheduler: None,
             processors: Vec::new(),
             io_priority: None,
-            oom_score_adjust: None,
             coredump_filter: None,
             timer_slack: None,
             ignore_sigpipe: true,

@@ -248,7 +248,6 @@ pub fn delegate(
         scheduler: context.scheduler,
         processors: context.processors.clone(),
         io_priority: context.io_priority,
-        oom_score_adjust: context.oom_score_adjust,
         coredump_filter: context.coredump_filter,
         timer_slack: context.timer_slack,
         ignore_sigpipe: context.ignore_sigpipe,

@@ -91,7 +91,6 @@ pub struct Prepared<'a> {
     /// Where a pid's digits go.
     pid_digits: Vec<usize>,
     stream_files: [Option<usize>; 3],
-    oom_score: Option<usize>,
     processors: Vec<u64>,
     /// Addresses of the arguments and of the environment, filled in for each run.
     addresses: Vec<*const c_char>,
@@ -136,8 +135,6 @@ impl<'a> Prepared<'a> {
         }
         let terminal = context.terminal.as_ref();
         let terminal = terminal.map(|terminal| arena.add("the terminal's path", &terminal.path));
-        let score = context.oom_score_adjust.map(|score| score.to_string());
-        let score = score.map(|score| arena.add("the out-of-memory score", &score));
         let mut prepared = Self {
             context,
             fds: fds.to_vec(),
@@ -148,7 +145,6 @@ impl<'a> Prepared<'a> {
             environment,
             pid_digits,
             stream_files,
-            oom_score: score.transpose()?,
             processors: mask(&context.processors)?,
             addresses: Vec::new(),
             moved: Vec::with_capacity(fds.len()),
@@ -204,7 +200,6 @@ impl<'a> Prepared<'a> {
             working_directory: address(self.working_directory),
             terminal: self.terminal.map(address),
             streams: [stream(0, stdin), stream(1, stdout), stream(2, stderr)],
-            oom_score: self.oom_score.map(address),
             processors: &self.processors,
             moved: Cell::from_mut(&mut self.moved[..]).as_slice_of_cells(),
             first_free: FIRST_PASSED + context.passed.len(),

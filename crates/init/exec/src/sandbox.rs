@@ -58,6 +58,9 @@ pub struct Sandbox {
     pub lent_user: Option<Box<str>>,
     /// Folders with what the system was given (`$CREDENTIALS_DIRECTORY` of the manager), searched before the usual ones.
     pub credential_stores: Vec<Box<str>>,
+    /// How readily the kernel ends it for lack of memory. Whoever shares a memory has the same score, so this is nothing for the
+    /// direct path.
+    pub oom_score_adjust: Option<i16>,
     /// Where the program is looked for if the context only names it: in the process's own view, in this order.
     pub program_folders: Vec<Box<str>>,
     /// Files with variables that may have to be waited for. They win over what the context lists.

@@ -3,7 +3,6 @@
 mod own;
 mod shared;
 
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
@@ -22,7 +21,7 @@ use crate::slot::Slot;
 use crate::step::Step;
 use crate::window::Window;
 
-use self::own::{OwnSettings, Parted};
+use self::own::OwnSettings;
 use self::shared::{PATIENCE, Shared, Undisturbed};
 
 /// Enough for the child's few calls, also without optimisation.
@@ -318,26 +317,20 @@ impl Spawner {
         let own = sources.len();
         sources.extend(group.joins());
         sources.extend(launch.joins.iter().map(AsFd::as_fd));
-        let to_join = own..sources.len();
-        let parted = Parted::of(prepared)?;
-        sources.extend(parted.as_ref().map(Parted::far_end));
         let numbers = &mut self.numbers;
         let loaded = self.window.load(&self.null, &sources, numbers)?;
         let numbers = loaded.is_some().then_some(&*self.numbers);
         let plan = prepared.plan(numbers);
-        let further: Vec<RawFd> = match numbers {
+        let joins: Vec<RawFd> = match numbers {
             Some(numbers) => numbers.iter().skip(own).copied().collect(),
             None => sources.iter().skip(own).map(AsRawFd::as_raw_fd).collect(),
         };
-        let (joins, held) = further.split_at(to_join.len());
-        let held = held.first().copied().unwrap_or(-1);
         let mut birth = Birth {
             plan: &plan,
             report,
-            joins,
+            joins: &joins,
             null: self.null.as_raw_fd(),
             shares_below: loaded.as_ref().map(|loaded| loaded.end),
-            held: Cell::new(held),
             ignored: self.ignored,
         };
         let mut pidfd: RawFd = -1;
@@ -396,9 +389,6 @@ impl Spawner {
             self.window.unload(&self.null, sources.len());
         }
         let (pid, pidfd, is_in_time) = cloned?;
-        if let Some(parted) = parted {
-            parted.wait();
-        }
         Ok(Newborn {
             pid: Pid::from_raw(pid).ok_or(Errno::SRCH)?,
             pidfd,

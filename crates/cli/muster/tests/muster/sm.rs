@@ -59,6 +59,9 @@ impl Waiting {
         let program = site.path("programs/muster-init");
         fs::write(&program, script).expect("written");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+        for unused in ["muster-container", "muster-native-exec"] {
+            fs::write(site.path(&format!("programs/{unused}")), "").expect("written");
+        }
         let mut command = site.command(&[&Self::words("state", "run")[..], more].concat());
         command.env("PATH", "/usr/bin:/bin").stderr(Stdio::piped());
         let run = command.spawn().expect("it starts");

@@ -77,7 +77,9 @@ impl Distant {
     /// Whether whoever goes to a path may have to wait.
     pub(super) fn has(&mut self, path: &Path) -> bool {
         self.refresh();
-        leads_to(path, &self.places, |link| std::fs::read_link(link))
+        // What was mounted a moment ago and not looked at yet may be anywhere.
+        let is_unread = self.table.is_some() && self.is_stale;
+        is_unread || leads_to(path, &self.places, |link| std::fs::read_link(link))
     }
 
     /// Reads the table if it has changed. In a storm of mounts it is not read at every start of a process.

@@ -28,7 +28,9 @@ pub(super) fn apply(
     context.ignore_sigpipe = exec.ignore_sigpipe;
     context.limits = limits(&exec.limits, defaults);
     context.nice = scheduling.nice.map(|nice| nice.0);
-    context.oom_score_adjust = scheduling.oom_score_adjust.map(|score| score.0);
+    if let Some(score) = scheduling.oom_score_adjust {
+        super::helped(context).oom_score_adjust = Some(score.0);
+    }
     context.coredump_filter = scheduling.coredump_filter.map(|filter| filter.0);
     context.timer_slack = scheduling.timer_slack.map(|slack| slack.0);
     let has_policy =

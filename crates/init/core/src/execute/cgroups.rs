@@ -78,12 +78,16 @@ impl Core {
     fn kill_all(&mut self, unit: UnitId, signal: u8, and_continue: bool, and_hangup: bool) {
         let path = self.cgroup_of(unit);
         self.take_account(unit, &path);
-        // Most units have nobody left at this point, and an empty cgroup can be removed: that is the cheapest question.
-        if !matches!(
-            self.machine_of(unit),
-            Some(Machine::Scope(_) | Machine::Slice(_))
-        ) && self.platform.remove_cgroup(&path)
-        {
+        // Most units have nobody left at this point, and an empty cgroup can be removed: that is the cheapest question. What
+        // groups that were handed on have counted is still for the unit's last commands to read.
+        let config = self.config_of(unit);
+        let is_handed_on = config.is_some_and(|config| config.resources.delegate.enabled);
+        let is_removable = !is_handed_on
+            && !matches!(
+                self.machine_of(unit),
+                Some(Machine::Scope(_) | Machine::Slice(_))
+            );
+        if is_removable && self.platform.remove_cgroup(&path) {
             self.forget_limits(&path);
             return self.tell(unit, Input::CgroupEmpty);
         }

@@ -1,4 +1,4 @@
-//! What the process is to the kernel: personality, memory policy, keyring.
+//! What the process is to the kernel: its place among those that lack memory, personality, memory policy, keyring.
 
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
@@ -10,7 +10,18 @@ use crate::context::Identity;
 use crate::sandbox::{Keyring, Sandbox};
 use crate::step::Step;
 
+const OOM_SCORE: &str = "/proc/self/oom_score_adj";
+
 pub(super) fn set(sandbox: &Sandbox, reporter: &Reporter) -> Result<(), SetupError> {
+    if let Some(score) = sandbox.oom_score_adjust {
+        match std::fs::write(OOM_SCORE, score.to_string()) {
+            // In a container nobody may ask for a lower score; a daemon that wishes for one runs all the same, as with systemd.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+            written => written.during(Step::OomAdjust, || {
+                format!("cannot set {score} as the score for lack of memory")
+            })?,
+        }
+    }
     if let Some(policy) = &sandbox.numa {
         let set = calls::set_memory_policy(policy.policy, &policy.nodes)
             .during(Step::NumaPolicy, || {

@@ -62,11 +62,20 @@ fn what_sets_a_process_up_may_open_everything() {
         path: "/ram/file".into(),
         access: FileAccess::Read,
     };
-    // A stream from a file, and a number that is written to one of the kernel's, which the program finds in place.
-    let context = ExecContext {
+    let look_only = ExecContext {
         stdin: input,
+        ..shell(&format!("cat; {LOOK}"))
+    };
+    assert_eq!(rig.say(&look_only), "content\nyes no no ");
+    // Through the helper, with a number that is written to one of the kernel's, which the program finds in place.
+    let sandbox = Sandbox {
         oom_score_adjust: Some(321),
-        ..shell(&format!("cat; {LOOK}; read wait </tmp/never"))
+        ..Sandbox::default()
+    };
+    let context = ExecContext {
+        sandbox: Some(Box::new(sandbox)),
+        argv: shell(&format!("cat; {LOOK}; read wait </tmp/never")).argv,
+        ..look_only.clone()
     };
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -82,7 +91,7 @@ fn what_sets_a_process_up_may_open_everything() {
     assert_eq!(std::fs::read_to_string(score).unwrap(), "321\n");
     std::fs::write("/tmp/never", "\n").unwrap();
     running.end();
-    // The same through the helper, which makes namespaces and two more processes on the way.
+    // The same where the helper makes namespaces and two more processes on the way.
     let sandbox = Sandbox {
         namespaces: Namespaces {
             users: true,
@@ -91,13 +100,9 @@ fn what_sets_a_process_up_may_open_everything() {
         },
         ..Sandbox::default()
     };
-    let context = ExecContext {
-        sandbox: Some(Box::new(sandbox)),
-        ..context
-    };
     let look_only = ExecContext {
-        argv: vec!["sh".into(), "-c".into(), format!("cat; {LOOK}").into()],
-        ..context
+        sandbox: Some(Box::new(sandbox)),
+        ..look_only
     };
     assert_eq!(rig.say(&look_only), "content\nyes no no ");
 }

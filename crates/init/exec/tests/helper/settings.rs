@@ -52,6 +52,21 @@ fn an_empty_sandbox_changes_nothing() {
 }
 
 #[test]
+fn a_score_is_that_of_the_new_process_alone() {
+    let own = || std::fs::read_to_string("/proc/self/oom_score_adj").unwrap();
+    let before = own();
+    let of = |score| {
+        sandboxed("cat /proc/self/oom_score_adj", |sandbox| {
+            sandbox.oom_score_adjust = Some(score);
+        })
+    };
+    assert_eq!(output(&of(321)), "321\n");
+    assert_eq!(own(), before);
+    let (step, failed) = failure(&of(2000));
+    assert_eq!((step, failed.errno), (Step::OomAdjust, libc::EINVAL));
+}
+
+#[test]
 fn variables_come_from_files_that_the_manager_does_not_wait_for() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, optional| EnvironmentFile {

@@ -9,7 +9,7 @@ use muster_cgroup::{CgroupPath, Hierarchy, Mode, SpawnTarget, Tree};
 use muster_exec::{ExecContext, Launch, Limit, Prepared, Slot, SpawnError, Spawner, Step};
 use rustix::process::{Signal, kill_process, test_kill_process};
 
-use crate::rig::{is_root, output, program, shell, spawn, wait};
+use crate::rig::{program, spawn, wait};
 
 const RLIMIT_CORE: u32 = 4;
 /// More than a start may take, and less than whoever watches a manager waits for a sign of life.
@@ -111,26 +111,4 @@ fn a_process_that_is_stopped_on_its_way_is_given_up() {
     let began = Instant::now();
     let error = stopped_on_the_way(&memory, &mut slot);
     given_up(began, &error);
-}
-
-/// The kernel gives all that share a memory the same score, which is to be neither the caller's afterwards nor the other way
-/// round.
-#[test]
-fn a_score_is_that_of_the_new_process_alone() {
-    if !is_root("a_score_is_that_of_the_new_process_alone") {
-        return;
-    }
-    let own = || std::fs::read_to_string("/proc/self/oom_score_adj").unwrap();
-    let before = own();
-    let context = ExecContext {
-        oom_score_adjust: Some(321),
-        ..shell(
-            "read score </proc/self/oom_score_adj; echo $score; ls -l /proc/self/fd | grep -c pipe",
-        )
-    };
-    for _ in 0..100 {
-        // Of pipes it has but the one that it writes to.
-        assert_eq!(output(&context), "321\n1\n");
-        assert_eq!(own(), before);
-    }
 }

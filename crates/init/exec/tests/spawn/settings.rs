@@ -144,11 +144,10 @@ fn shares_of_the_machine_are_set() {
     if !is_root("shares_of_the_machine_are_set") {
         return;
     }
-    let script = "cat /proc/self/oom_score_adj; nice; chrt -p $$ | head -1; taskset -p $$; ionice -p $$; \
+    let script = "nice; chrt -p $$ | head -1; taskset -p $$; ionice -p $$; \
                   cat /proc/self/timerslack_ns; ulimit -Sn; ulimit -Hn; ulimit -c; \
                   grep NoNewPrivs /proc/self/status; cat /proc/self/coredump_filter";
     let text = with(script, |context| {
-        context.oom_score_adjust = Some(321);
         context.nice = Some(7);
         context.scheduler = Some(Scheduler {
             policy: SCHED_BATCH,
@@ -175,7 +174,6 @@ fn shares_of_the_machine_are_set() {
     });
     let lines: Vec<&str> = text.lines().collect();
     let ends = [
-        "321",
         "7",
         "SCHED_BATCH",
         "affinity mask: 1",
@@ -244,7 +242,6 @@ fn the_caller_stays_as_it_was() {
             kept,
             read("/proc/self/coredump_filter"),
             read("/proc/self/limits"),
-            read("/proc/self/oom_score_adj"),
             std::env::current_dir().unwrap(),
             rustix::process::dumpable_behavior().unwrap(),
         )
@@ -257,7 +254,6 @@ fn the_caller_stays_as_it_was() {
             groups: vec![],
         });
         context.coredump_filter = Some(0x1);
-        context.oom_score_adjust = Some(500);
         context.umask = 0o777;
         context.no_new_privileges = true;
         context.working_directory = Some(WorkingDirectory {

@@ -67,7 +67,9 @@ const HEALTHY: Duration = Duration::from_secs(10);
 
 /// What the node last said about an item, of all that it has: version, state and message.
 fn told(message: &serde_json::Value, item: &str) -> Option<(String, String, String)> {
-    let all = message["nodeInstancesStatus"]["instances"].as_array()?;
+    // As it happens, and all together when there is no more to happen.
+    let mut words = ["nodeInstancesStatus", "updateInstancesStatus"].into_iter();
+    let all = words.find_map(|word| message[word]["instances"].as_array())?;
     let of_item = |it: &&serde_json::Value| it["instance"]["itemId"] == item;
     let status = all.iter().find(of_item)?;
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();

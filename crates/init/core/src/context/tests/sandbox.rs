@@ -33,7 +33,7 @@ fn a_unit_that_asks_for_nothing_is_executed_at_once() {
         "User=web\nNice=5\nStateDirectory=x\nRuntimeDirectory=y\nLimitNOFILE=7",
         "NoNewPrivileges=yes\nSandboxBestEffort=yes\nKeyringMode=inherit\nMountFlags=shared",
         "PrivateTmp=no\nProtectSystem=no\nSystemCallErrorNumber=EPERM\nPrivateMounts=no\nRootDirectory=/",
-        "TTYPath=/dev/tty7\nStandardInput=tty-fail\nOOMScoreAdjust=5\nRemoveIPC=yes",
+        "TTYPath=/dev/tty7\nStandardInput=tty-fail\nRemoveIPC=yes",
     ] {
         assert_eq!(context(lines).sandbox, None, "{lines}");
     }

@@ -386,7 +386,8 @@ fn settings_arrive_in_the_kernels_numbers() {
          WorkingDirectory=-/srv",
     );
     assert_eq!((context.umask, context.nice), (0o027, Some(-5)));
-    assert_eq!(context.oom_score_adjust, Some(-900));
+    let sandbox = context.sandbox.as_ref().unwrap();
+    assert_eq!(sandbox.oom_score_adjust, Some(-900));
     assert!(!context.ignore_sigpipe);
     let scheduler = context.scheduler.unwrap();
     assert_eq!((scheduler.policy, scheduler.priority), (libc::SCHED_RR, 7));
