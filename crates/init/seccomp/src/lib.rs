@@ -49,6 +49,6 @@ mod program;
 
 pub use arch::Arch;
 pub use compile::{CompileError, Compiled, compile};
-pub use names::{Listed, Purpose, family, group, groups, has_call, is_known, members};
+pub use names::{Listed, NEWER_CALLS, Purpose, family, group, groups, has_call, is_known, members};
 pub use policy::{CallFilter, CallRule, FamilyFilter, Kinds, Policy, Refusal};
 pub use program::{Instruction, MAX_INSTRUCTIONS, Program};

@@ -10,6 +10,7 @@ use crate::arch::{Abi, Arch};
 use crate::policy::{CallFilter, Refusal};
 pub use families::family;
 use groups::GROUPS;
+pub use groups::NEWER_CALLS;
 use numbers::CALLS;
 
 /// One call of `x86` that stands for several others, which its first argument chooses from.

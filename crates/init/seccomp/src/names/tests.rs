@@ -96,7 +96,6 @@ fn newer_calls_are_in_the_groups_of_their_kin() {
                 "getxattrat",
                 "listmount",
                 "listxattrat",
-                "open_tree",
                 "removexattrat",
                 "setxattrat",
                 "statmount",

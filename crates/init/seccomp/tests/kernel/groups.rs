@@ -3,29 +3,10 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use muster_seccomp::{group, groups};
+use muster_seccomp::{NEWER_CALLS, group, groups};
 
 /// Groups that versions after 252 added.
 const NEWER: [&str; 1] = ["@sandbox"];
-/// Calls that kernels have had only since then, and one that moved closer to the files that it opens.
-const NEWER_CALLS: [&str; 16] = [
-    "cachestat",
-    "file_getattr",
-    "file_setattr",
-    "getxattrat",
-    "listmount",
-    "listxattrat",
-    "lsm_get_self_attr",
-    "lsm_list_modules",
-    "lsm_set_self_attr",
-    "mseal",
-    "open_tree",
-    "open_tree_attr",
-    "removexattrat",
-    "setxattrat",
-    "statmount",
-    "uretprobe",
-];
 
 /// Every group of systemd 252 with its members, as it prints them itself.
 #[test]
