@@ -51,6 +51,21 @@ fn is_well(rig: &Rig, core: &MachineProcess) {
     assert_eq!(now.host_pid, core.host_pid, "it was not killed");
 }
 
+/// Each unit's start ends with its time, and the manager answers all the while.
+fn each_times_out(rig: &Rig, core: &MachineProcess, units: &[(&str, String)]) {
+    for (name, _) in units {
+        rig.ok(&["start", "--no-block", name]);
+        is_well(rig, core);
+    }
+    for (name, _) in units {
+        poll_until(TIME, &format!("{name} times out"), || {
+            rig.sctl(&["is-failed", name]).status.success()
+        });
+        assert_eq!(rig.property(name, "Result"), "timeout", "{name}");
+    }
+    is_well(rig, core);
+}
+
 #[test]
 fn a_file_system_that_never_answers_keeps_nobody_but_who_goes_there() {
     muster_lab::require!(Root, Cgroup2);
@@ -74,17 +89,7 @@ fn a_file_system_that_never_answers_keeps_nobody_but_who_goes_there() {
     mount(&rig, "mnt-dead", "/mnt/dead");
     rig.run(["ln", "-s", "../mnt/dead", "/run/link"]).unwrap();
     let core = rig.core().unwrap();
-    for (name, _) in &units {
-        rig.ok(&["start", "--no-block", name]);
-        is_well(&rig, &core);
-    }
-    for (name, _) in &units {
-        poll_until(TIME, &format!("{name} times out"), || {
-            rig.sctl(&["is-failed", name]).status.success()
-        });
-        assert_eq!(rig.property(name, "Result"), "timeout", "{name}");
-    }
-    is_well(&rig, &core);
+    each_times_out(&rig, &core, &units);
 }
 
 /// What a process needs before it starts: its variables, its folders, its number, its program.
@@ -121,17 +126,7 @@ fn what_a_process_needs_may_be_where_nobody_answers() {
         mount(&rig, instance, place);
     }
     let core = rig.core().unwrap();
-    for (name, _) in &units {
-        rig.ok(&["start", "--no-block", name]);
-        is_well(&rig, &core);
-    }
-    for (name, _) in &units {
-        poll_until(TIME, &format!("{name} times out"), || {
-            rig.sctl(&["is-failed", name]).status.success()
-        });
-        assert_eq!(rig.property(name, "Result"), "timeout", "{name}");
-    }
-    is_well(&rig, &core);
+    each_times_out(&rig, &core, &units);
 }
 
 #[test]

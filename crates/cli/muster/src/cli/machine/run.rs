@@ -21,8 +21,8 @@ up, as do SIGTERM and, but for `nohup`, SIGHUP (a terminal that is closed); a se
 What the command writes comes here, and the newest of it (8 files of 4 MiB, with times) is kept for `runs logs`. Whoever reads more
 slowly than that is written is told how much is missing.";
 
-/// What a workflow says itself, or has no use for.
-const NOT_OF_WORKFLOWS: [&str; 24] = [
+/// What a workflow says itself, or has no use for, beside what is said of its machines.
+const NOT_OF_WORKFLOWS: [&str; 12] = [
     "command",
     "machine",
     "folder",
@@ -35,21 +35,9 @@ const NOT_OF_WORKFLOWS: [&str; 24] = [
     "finally",
     "on_failure",
     "dry_run",
-    "template",
-    "provider",
-    "image",
-    "set",
-    "spot",
-    "spot_type",
-    "prefer",
-    "reuse",
-    "access",
-    "runs_for",
-    "max_price",
-    "tolerate",
 ];
 
-/// What is said of a machine that is to be made.
+/// What is said of a machine that is to be made. Neither one that exists nor a workflow takes it.
 const NOT_OF_MACHINES: [&str; 12] = [
     "template",
     "provider",
@@ -102,7 +90,7 @@ pub(crate) struct Run {
     pub(crate) on_failure: Option<Finally>,
     /// Run this workflow (YAML or JSON) instead of a command. It says itself which machines it needs, how long its steps may
     /// take (an hour each, if it says nothing) and what becomes of the machines.
-    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_OF_WORKFLOWS)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_OF_WORKFLOWS, conflicts_with_all = NOT_OF_MACHINES)]
     pub(crate) workflow: Option<PathBuf>,
     /// Only print the id of the run; `runs logs -f` follows it.
     #[arg(short, long)]
