@@ -11,7 +11,6 @@ use std::path::Path;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::MemfdFlags;
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::context::{ExecContext, Stream};
@@ -42,7 +41,7 @@ const FOLDERS: [&str; 2] = ["/dev/shm", "/dev/mqueue"];
 #[derive(Debug, Serialize, Deserialize)]
 pub struct IpcRemains {
     uid: u32,
-    /// Seconds and nanoseconds of the real time.
+    /// Seconds and nanoseconds of the time that files are marked with.
     until: (i64, i64),
     /// Numbers, by table.
     numbers: [Vec<i32>; 3],
@@ -50,24 +49,23 @@ pub struct IpcRemains {
 
 impl IpcRemains {
     /// What a user has that this process can see. The superuser's is everybody's: nothing of it remains.
-    #[must_use]
-    pub fn of(uid: u32) -> Option<Self> {
+    ///
+    /// # Errors
+    /// There is no memory to look at the time of.
+    pub fn of(uid: u32) -> io::Result<Option<Self>> {
         if uid == 0 {
-            return None;
+            return Ok(None);
         }
-        // The clock that files are marked with.
-        let now = clock_gettime(ClockId::RealtimeCoarse);
         let numbers = TABLES.map(|(table, _)| {
             // A kernel without them has no table.
             let text = std::fs::read_to_string(table).unwrap_or_default();
             owned(&text, uid)
         });
-        let until = (now.tv_sec, now.tv_nsec);
-        Some(Self {
+        Ok(Some(Self {
             uid,
-            until,
+            until: moment_of_files()?,
             numbers,
-        })
+        }))
     }
 
     /// A process of `muster-exec`, at the path `helper`, that removes them, and what is at place 0 of its descriptors. It writes
@@ -138,6 +136,15 @@ impl IpcRemains {
     }
 }
 
+/// What a file that is changed now is marked with. No clock tells: the coarse one, which most files get, is behind the marks that
+/// kernels since 6.13 give to files that somebody watches, and the fine one is ahead of most.
+fn moment_of_files() -> io::Result<(i64, i64)> {
+    let file = rustix::fs::memfd_create("now", MemfdFlags::CLOEXEC)?;
+    let stat = rustix::fs::fstat(file)?;
+    #[expect(clippy::cast_possible_wrap, reason = "less than a second")]
+    Ok((stat.st_ctime, stat.st_ctime_nsec as i64))
+}
+
 /// Numbers of the rows whose owner or maker a user is. Columns are found by their names in the first line.
 fn owned(table: &str, uid: u32) -> Vec<i32> {
     let mut lines = table.lines();
@@ -192,6 +199,20 @@ mod tests {
     }
 
     #[test]
+    fn no_mark_of_a_file_is_ahead_of_the_moment() {
+        let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+        for round in 0..1000 {
+            // Whoever was looked at gets a mark of its own at the next change.
+            let permissions = file.as_file().metadata().unwrap().permissions();
+            file.as_file().set_permissions(permissions).unwrap();
+            let now = moment_of_files().unwrap();
+            let stat = file.as_file().metadata().unwrap();
+            let mark = (stat.ctime(), stat.ctime_nsec());
+            assert!(mark <= now, "{round}: {mark:?} {now:?}");
+        }
+    }
+
+    #[test]
     fn what_a_user_left_goes_and_what_others_have_stays() {
         const NAME: &str = "what_a_user_left_goes_and_what_others_have_stays";
         if !rustix::process::geteuid().is_root() {
@@ -223,12 +244,8 @@ mod tests {
             path
         };
         let before = file("before");
-        let remains = IpcRemains::of(uid).unwrap();
-        let moment = || {
-            let now = clock_gettime(ClockId::RealtimeCoarse);
-            (now.tv_sec, now.tv_nsec)
-        };
-        while moment() <= remains.until {
+        let remains = IpcRemains::of(uid).unwrap().unwrap();
+        while moment_of_files().unwrap() <= remains.until {
             std::thread::yield_now();
         }
         let after = file("after");
@@ -243,6 +260,6 @@ mod tests {
         assert!(left.is_empty(), "{left:?}");
         assert_ne!(remove_queue(theirs), 0, "it is gone already");
         assert_eq!(remove_queue(ours), 0, "it was not touched");
-        assert!(IpcRemains::of(0).is_none());
+        assert!(IpcRemains::of(0).unwrap().is_none());
     }
 }

@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
@@ -76,10 +77,10 @@ pub enum BinariesError {
     },
 }
 
-/// Programs of the workspace, in a folder of their own.
+/// Programs of the workspace, in a folder of their own, which goes with the last machine that shows them.
 #[derive(Debug)]
 pub struct Binaries {
-    folder: TempDir,
+    folder: Arc<TempDir>,
 }
 
 impl Binaries {
@@ -157,7 +158,9 @@ impl Binaries {
                 .or_else(|_| fs::copy(&built, &taken).map(drop))
                 .map_err(place(&built))?;
         }
-        Ok(Self { folder })
+        Ok(Self {
+            folder: Arc::new(folder),
+        })
     }
 
     /// The folder that holds them, and nothing else.
@@ -174,7 +177,8 @@ impl Binaries {
 impl MachineBuilder {
     /// Shows programs of the workspace in the machine, in `/usr/lib/muster`.
     pub fn binaries(self, binaries: &Binaries) -> Self {
-        self.bind(binaries.folder(), INSTALLED)
+        self.keep(&binaries.folder)
+            .bind(binaries.folder(), INSTALLED)
     }
 }
 

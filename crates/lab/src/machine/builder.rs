@@ -5,7 +5,10 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+use tempfile::TempDir;
 
 use super::group::Group;
 use super::processes::only_child;
@@ -31,6 +34,7 @@ pub struct MachineBuilder {
     units: Vec<(String, Vec<u8>)>,
     vendor_units: Vec<PathBuf>,
     binds: Vec<(PathBuf, PathBuf)>,
+    kept: Vec<Arc<TempDir>>,
     cgroups: bool,
     controllers: bool,
     beside: bool,
@@ -46,6 +50,7 @@ impl MachineBuilder {
             units: Vec::new(),
             vendor_units: Vec::new(),
             binds: Vec::new(),
+            kept: Vec::new(),
             cgroups: true,
             controllers: false,
             beside: false,
@@ -126,6 +131,12 @@ impl MachineBuilder {
         self
     }
 
+    /// Keeps a folder that the machine needs for as long as there is a machine.
+    pub(super) fn keep(mut self, folder: &Arc<TempDir>) -> Self {
+        self.kept.push(Arc::clone(folder));
+        self
+    }
+
     /// Boots it, and waits until its init has been started.
     pub fn boot(&self) -> Result<Machine, MachineError> {
         let Some(init) = self.init.first() else {
@@ -189,7 +200,13 @@ impl MachineBuilder {
         let first = first
             .unwrap_or_else(|| Err(io::Error::other("process 1 was never seen")))
             .map_err(MachineError::Processes)?;
-        Ok(Machine::new(process, first, group, folder))
+        Ok(Machine::new(
+            process,
+            first,
+            group,
+            folder,
+            self.kept.clone(),
+        ))
     }
 
     /// Lays out the folder that the script makes the machine from.

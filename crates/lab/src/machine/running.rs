@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -67,6 +68,8 @@ pub struct Machine {
     first: i32,
     group: Option<Group>,
     folder: TempDir,
+    /// What it shows may be needed until it ends.
+    _kept: Vec<Arc<TempDir>>,
 }
 
 impl Machine {
@@ -75,12 +78,19 @@ impl Machine {
         MachineBuilder::new()
     }
 
-    pub(super) fn new(process: Process, first: i32, group: Option<Group>, folder: TempDir) -> Self {
+    pub(super) fn new(
+        process: Process,
+        first: i32,
+        group: Option<Group>,
+        folder: TempDir,
+        kept: Vec<Arc<TempDir>>,
+    ) -> Self {
         Self {
             process,
             first,
             group,
             folder,
+            _kept: kept,
         }
     }
 

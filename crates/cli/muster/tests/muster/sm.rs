@@ -129,7 +129,6 @@ const KEEPING: &str = "[Service]\nKillMode=process\nExecStart=/usr/local/bin/mus
 struct Node {
     machine: Machine,
     site: Site,
-    _programs: Binaries,
 }
 
 impl Node {
@@ -160,7 +159,6 @@ impl Node {
         Self {
             machine: muster::boot(&builder, TIME).expect("it boots"),
             site,
-            _programs: programs,
         }
     }
 

@@ -42,9 +42,8 @@ const PROGRAMS: &[(&str, &str)] = &[
 pub(crate) struct Rig {
     machine: Machine,
     runtime: Runtime,
-    // The machine sees both until it ends.
+    // The machine sees them until it ends.
     _files: TempDir,
-    _programs: Binaries,
 }
 
 /// Layouts of busybox that sleeps, in two versions.
@@ -133,7 +132,6 @@ impl Rig {
             machine,
             runtime: runtime.unwrap(),
             _files: files,
-            _programs: programs,
         }
     }
 

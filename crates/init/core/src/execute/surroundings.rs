@@ -1,6 +1,7 @@
 //! What a run has beside its processes: a `/tmp` of its own, secrets, a user.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -140,22 +141,22 @@ impl Core {
             }
             return;
         };
-        let Some(remains) = IpcRemains::of(uid) else {
-            return;
-        };
-        let helper = self.setup_helper();
-        let log = self.logs.writer(unit);
-        let begun = remains
-            .remover(&helper, log.is_some())
-            .and_then(|(context, list)| {
-                let descriptors: Vec<BorrowedFd<'_>> =
-                    std::iter::once(list.as_fd()).chain(log).collect();
-                self.platform.start_helper(&context, &descriptors)
-            });
-        if let Err(error) = begun {
+        if let Err(error) = self.begin_removal(unit, uid) {
             let message = format!("Cannot remove what its user left (RemoveIPC=): {error}");
             self.say(Severity::Warning, Some(unit), &message);
         }
+    }
+
+    /// Has a process remove what a user has in the kernel at this moment.
+    fn begin_removal(&mut self, unit: UnitId, uid: u32) -> io::Result<()> {
+        let Some(remains) = IpcRemains::of(uid)? else {
+            return Ok(());
+        };
+        let helper = self.setup_helper();
+        let log = self.logs.writer(unit);
+        let (context, list) = remains.remover(&helper, log.is_some())?;
+        let descriptors: Vec<BorrowedFd<'_>> = std::iter::once(list.as_fd()).chain(log).collect();
+        self.platform.start_helper(&context, &descriptors)
     }
 
     /// Units that may use the same folders, though perhaps only because both join a third one.

@@ -3,9 +3,7 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use muster_lab::machine::{
-    Binaries, Build, CommandOutput, Machine, MachineBuilder, MachineProcess,
-};
+use muster_lab::machine::{Build, CommandOutput, Machine, MachineBuilder, MachineProcess};
 use muster_lab::{muster, poll_until};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -14,8 +12,6 @@ pub(crate) const TIME: Duration = Duration::from_secs(30);
 
 pub(crate) struct Rig {
     machine: Machine,
-    // The machine's view of them ends with it.
-    _programs: Binaries,
 }
 
 impl Deref for Rig {
@@ -32,10 +28,7 @@ impl Rig {
         let programs = muster::programs(Build::Test, &["muster-core/fault-points"]).unwrap();
         let builder = with(muster::machine(&programs));
         let machine = muster::boot(&builder, TIME).unwrap();
-        Self {
-            machine,
-            _programs: programs,
-        }
+        Self { machine }
     }
 
     pub(crate) fn sctl(&self, words: &[&str]) -> CommandOutput {

@@ -25,7 +25,7 @@ fn sockets_of_units_are_under_the_filters_of_their_groups() {
         socket(7203, "IPAccounting=yes"),
         socket(7204, "SocketBindDeny=any"),
     );
-    let (machine, _programs) = boot(&[
+    let machine = boot(&[
         ("closed.slice", "[Slice]\nIPAddressDeny=any\n"),
         ("denied.socket", &denied),
         ("inside.socket", &inside),
@@ -94,7 +94,7 @@ fn lists_that_are_too_long_close_off_whoever_runs_already() {
         if (echo x >/dev/udp/127.0.0.1/9) 2>/dev/null; then echo yes; else echo no; fi >/run/said; done'\n";
     muster_lab::require!(Root, Cgroup2, Tool("bash"));
     let talker = format!("[Service]\nSlice=many.slice\n{TALKER}");
-    let (machine, _programs) = boot(&[
+    let machine = boot(&[
         ("talker.service", &talker),
         (
             "later.service",

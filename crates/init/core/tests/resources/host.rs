@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use muster_lab::machine::{Binaries, Build, Machine};
+use muster_lab::machine::{Build, Machine};
 use muster_lab::muster;
 
 pub(crate) const TIME: Duration = Duration::from_secs(60);
 
-/// A machine, and the programs that it starts later.
-pub(crate) fn boot(units: &[(&str, &str)]) -> (Machine, Binaries) {
+/// A machine with these units.
+pub(crate) fn boot(units: &[(&str, &str)]) -> Machine {
     let programs = muster::programs(Build::Test, &["muster-core/fault-points"]).unwrap();
     let builder = muster::machine(&programs);
     let builder = units
         .iter()
         .fold(builder, |builder, (name, text)| builder.unit(*name, *text));
-    (muster::boot(&builder, TIME).unwrap(), programs)
+    muster::boot(&builder, TIME).unwrap()
 }
 
 #[track_caller]
@@ -33,7 +33,7 @@ pub(crate) fn sctl(machine: &Machine, words: &[&str]) -> String {
 #[test]
 fn a_device_that_comes_late_is_given_when_it_is_looked_for() {
     muster_lab::require!(Root, Cgroup2, Tool("bash"));
-    let (machine, _programs) = boot(&[(
+    let machine = boot(&[(
         "late.service",
         "[Service]\nDevicePolicy=strict\nDeviceAllow=/dev/late rw\n\
          ExecStart=/bin/bash -c 'until (: </dev/full); do sleep 0.05; done; touch /run/opened; exec sleep 1000'\n",
@@ -53,7 +53,7 @@ fn a_device_that_comes_late_is_given_when_it_is_looked_for() {
 #[test]
 fn filters_hold_and_what_cannot_be_had_is_named() {
     muster_lab::require!(Root, Cgroup2, Tool("bash"));
-    let (machine, _programs) = boot(&[
+    let machine = boot(&[
         (
             "limited.service",
             "[Service]\nExecStart=/bin/sleep 1000\nCPUWeight=50\nDeviceAllow=/dev/no-such\n",

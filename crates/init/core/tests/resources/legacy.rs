@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use muster_lab::machine::{Binaries, Build, Machine};
+use muster_lab::machine::{Build, Machine};
 use muster_lab::{muster, poll_until};
 
 const TIME: Duration = Duration::from_secs(60);
@@ -59,8 +59,6 @@ struct Rig {
     machine: Machine,
     /// By controller.
     roots: Vec<(String, PathBuf)>,
-    // The machine's view of them ends with it.
-    _programs: Binaries,
 }
 
 impl Rig {
@@ -85,11 +83,7 @@ impl Rig {
         let roots = roots
             .map(|name| (name.to_owned(), PathBuf::from("/sys/fs/cgroup").join(name)))
             .collect();
-        Self {
-            machine,
-            roots,
-            _programs: programs,
-        }
+        Self { machine, roots }
     }
 
     fn has(&self, controller: &str) -> bool {

@@ -47,9 +47,8 @@ pub(crate) struct Rig {
     /// Of the next sets, if they say anything of networks: the networks, and the parameters of items that have one.
     pub(crate) networks: Option<(serde_json::Value, serde_json::Value)>,
     commands: u32,
-    // The machine sees both until it ends.
+    // The machine sees them until it ends.
     files: TempDir,
-    _programs: Binaries,
 }
 
 impl Deref for Rig {
@@ -306,7 +305,6 @@ impl Rig {
             networks: None,
             commands: 0,
             files,
-            _programs: programs,
         }
     }
 
