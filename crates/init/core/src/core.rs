@@ -110,6 +110,7 @@ pub struct Core {
     pub(crate) cgroups: HashMap<Box<str>, UnitId>,
     /// Those of them that somebody has to look at.
     unwatched: exits::Unwatched,
+    pub(crate) strangers: exits::Strangers,
     /// What cgroups were given, and what they were refused.
     pub(crate) limited: Limited,
     /// Recorded, not yet applied.

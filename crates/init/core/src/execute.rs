@@ -110,6 +110,7 @@ impl Core {
 
     /// A process that belongs to a unit from now on.
     pub(crate) fn own_process(&mut self, unit: UnitId, pid: u32) {
+        self.strangers.forget(pid);
         self.processes.insert(pid, unit);
     }
 }

@@ -9,7 +9,7 @@ use muster_engine::EngineState;
 use muster_engine::event::{Action, Do, What};
 use muster_engine::ids::{ActionId, Clock, JobId, UnitId};
 use muster_engine::job::{JobResult, JobType};
-use muster_engine::protocol::{CommandRef, ExitStatus, Input, Output, Role, SpawnError};
+use muster_engine::protocol::{CommandRef, ExecKind, ExitStatus, Input, Output, Role, SpawnError};
 use serde::{Deserialize, Serialize};
 
 /// Ended jobs that are remembered for those who ask later.
@@ -114,6 +114,12 @@ pub struct Watches {
     /// A moment of real time, in microseconds since 1970, and whether the machine is woken for it.
     pub real_deadline: Option<(i64, bool)>,
 }
+
+/// What a main process runs whom a PID file or a notification named: none of the lines.
+pub(crate) const NAMED: CommandRef = CommandRef {
+    kind: ExecKind::Start,
+    index: u16::MAX,
+};
 
 /// A command's last run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,6 +228,9 @@ impl Memory {
                     self.setups.entry(*unit).or_default().failure = Some(why);
                 }
             }
+            Input::PidFile {
+                process: Some(process),
+            } => self.name_main(*unit, clock, process.pid),
             Input::Exited { pid, status } => {
                 if let Some(run) = self.open_run(*unit, |run| run.pid == *pid) {
                     run.exit = Some((clock, *status));
@@ -244,6 +253,25 @@ impl Memory {
             run.start = clock;
             run.stands_for = stands_for;
         }
+    }
+
+    /// A process that the manager did not start, or not as the main one, is the main process.
+    fn name_main(&mut self, unit: UnitId, clock: Clock, pid: u32) {
+        let runs = self.runs.entry(unit).or_default();
+        let is_open = |run: &Run| run.exit.is_none() && run.role == Role::Main;
+        if runs.iter().any(|run| is_open(run) && run.pid == pid) {
+            return;
+        }
+        runs.retain(|run| run.command != NAMED);
+        runs.push(Run {
+            command: NAMED,
+            role: Role::Main,
+            pid,
+            start: clock,
+            exit: None,
+            failure: None,
+            stands_for: None,
+        });
     }
 
     /// Whether a process of a unit stands for its program, which is a child of it; `None` where nobody noted that.

@@ -127,6 +127,22 @@ impl Machine {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// Puts a file of the machine there whole, for whoever may look at any moment.
+    pub fn replace(
+        &self,
+        inside: impl AsRef<Path>,
+        content: impl AsRef<[u8]>,
+    ) -> Result<(), MachineError> {
+        let mut beside = inside.as_ref().as_os_str().to_owned();
+        beside.push(".beside");
+        self.write(&beside, content)?;
+        fs::rename(self.path(&beside), self.path(&inside)).map_err(|source| MachineError::File {
+            operation: "replace",
+            path: inside.as_ref().to_owned(),
+            source,
+        })
+    }
+
     /// Writes a file of the machine, and the folders above it.
     pub fn write(
         &self,

@@ -258,8 +258,10 @@ impl Choice {
                     Some(kind) => format!("{name}, spot {kind}"),
                     None => format!("{name}, spot"),
                 };
-                let of_type = kind.as_deref().or_else(|| kind_of(&spec));
-                spot.price = offer.prices.of(Market::Spot, of_type);
+                spot.price = match &kind {
+                    Some(kind) => offer.prices.of(Market::Spot, Some(kind)),
+                    None => price(offer, Market::Spot, &spec),
+                };
                 spot.origin = Origin::New {
                     market: Market::Spot,
                     kind,
@@ -307,12 +309,15 @@ impl Choice {
         let mut candidate = described(&name, &wish.template, offer, &record.order.spec);
         let told = record.made().and_then(|made| made.details.get(TOLD_KIND));
         let kind = told.map(String::as_str);
-        let kind = kind.or_else(|| kind_of(&record.order.spec));
+        let kind = kind.or_else(|| texts(&record.order.spec, KIND).next());
         let market = match record.made().is_some_and(|made| made.spot) {
             true => Market::Spot,
             false => Market::OnDemand,
         };
-        candidate.price = offer.prices.of(market, kind);
+        candidate.price = match told {
+            Some(told) => offer.prices.of(market, Some(told)),
+            None => price(offer, market, &record.order.spec),
+        };
         candidate.origin = Origin::Existing {
             machine: record.id.clone(),
             state: record.state(),
@@ -432,7 +437,7 @@ fn described(name: &str, template: &str, offer: &Offer, spec: &MachineSpec) -> C
     candidate.region.clone_from(&spec.region);
     candidate.zone = zone(spec).map(ToOwned::to_owned);
     candidate.labels.clone_from(&spec.labels);
-    candidate.price = offer.prices.of(Market::OnDemand, kind_of(spec));
+    candidate.price = price(offer, Market::OnDemand, spec);
     candidate.taints.clone_from(&offer.taints);
     if let Isolation::Insecure(_) = offer.profile.isolation {
         candidate.taints.insert(taint(provider));
@@ -465,24 +470,34 @@ fn specs_in_places(
     Ok(specs)
 }
 
-fn text<'a>(spec: &'a MachineSpec, field: &str) -> Option<&'a str> {
-    match spec.extra.get(field)? {
-        Value::String(text) => Some(text),
-        // The first of several is the one that is tried first.
-        Value::List(all) => match all.first()? {
-            Value::String(text) => Some(text),
-            _ => None,
-        },
+/// The texts of a field that takes one or several, in their order.
+fn texts<'a>(spec: &'a MachineSpec, field: &str) -> impl Iterator<Item = &'a str> {
+    let all = match spec.extra.get(field) {
+        Some(Value::List(all)) => all.as_slice(),
+        Some(one) => std::slice::from_ref(one),
+        None => &[],
+    };
+    all.iter().filter_map(|one| match one {
+        Value::String(text) => Some(text.as_str()),
         _ => None,
-    }
+    })
 }
 
 fn zone(spec: &MachineSpec) -> Option<&str> {
-    text(spec, ZONE)
+    texts(spec, ZONE).next()
 }
 
-fn kind_of(spec: &MachineSpec) -> Option<&str> {
-    text(spec, KIND)
+/// What an hour of a new machine costs at most: of the types that a template lists, any may be taken. One without a price makes
+/// it unknown.
+fn price(offer: &Offer, market: Market, spec: &MachineSpec) -> Option<u64> {
+    let mut kinds = texts(spec, KIND).peekable();
+    if kinds.peek().is_none() {
+        return offer.prices.of(market, None);
+    }
+    kinds.try_fold(0, |dearest, kind| {
+        let this = offer.prices.of(market, Some(kind))?;
+        Some(dearest.max(this))
+    })
 }
 
 fn spot_types(spot: &Spot) -> Vec<Option<String>> {

@@ -189,7 +189,7 @@ pub(crate) struct WishArgs {
     /// It must live at least this long, e.g. 2h.
     #[arg(long, value_name = "TIME")]
     pub(crate) runs_for: Option<Duration>,
-    /// An hour must not cost more, e.g. 0.25; an unknown price is too much.
+    /// An hour must not cost more, e.g. 0.25; an unknown price is too much. Of the types that a template lists, the dearest counts.
     #[arg(long, value_name = "PRICE", value_parser = price)]
     pub(crate) max_price: Option<u64>,
     /// A taint of a provider that does not keep it away; can be repeated.

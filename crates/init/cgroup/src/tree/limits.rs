@@ -45,7 +45,8 @@ impl Tree {
     }
 
     /// Hands controllers on to a group and writes its limits; gives what the kernel did not take. The programs of the plan are
-    /// somebody else's to attach, to [`Tree::open_group`].
+    /// somebody else's to attach, to [`Tree::open_group`]. A new group was made by [`Tree::make`]; one in use is made again if it
+    /// has gone.
     ///
     /// # Errors
     /// The group cannot be made.
@@ -56,14 +57,15 @@ impl Tree {
         occasion: Occasion,
     ) -> Result<Vec<Unapplied>, CgroupError> {
         let files = match &self.backing {
-            Backing::V2(files) => files,
-            Backing::V1(files) => {
-                self.create(path)?;
-                return Ok(self.legacy.limit(path, plan, occasion, files));
-            }
+            Backing::V2(files) | Backing::V1(files) => files,
             Backing::Sessions(_) => return Ok(Vec::new()),
         };
-        self.create(path)?;
+        if occasion == Occasion::Change {
+            self.create(path)?;
+        }
+        if matches!(self.backing, Backing::V1(_)) {
+            return Ok(self.legacy.limit(path, plan, occasion, files));
+        }
         let mut unapplied = self.legacy.limit(path, plan, occasion, files);
         let lacking = self.hand_on_to(files, path, plan.controllers);
         self.hand_on_from(files, path, plan);

@@ -156,6 +156,7 @@ fn limits_are_read_back(tree: &Tree, unit: &CgroupPath) {
     let offer = tree.offer();
     let mut limits = limits();
     let plan = Plan::new(&limits, offer, Occasion::New);
+    tree.create(unit).unwrap();
     let unapplied = tree.limit(unit, &plan, Occasion::New).unwrap();
     assert_eq!(unapplied, []);
     let expected = [
@@ -206,6 +207,7 @@ fn controllers_that_a_slice_disables_stop_there(tree: &Tree) {
         ..Resources::default()
     };
     let plan = Plan::new(&resources, tree.offer(), Occasion::New);
+    tree.create(&slice).unwrap();
     assert_eq!(tree.limit(&slice, &plan, Occasion::New).unwrap(), []);
     assert_eq!(read(tree, &slice, "cgroup.subtree_control"), "pids");
     let unit = place("e.slice/x.service");
@@ -214,6 +216,7 @@ fn controllers_that_a_slice_disables_stop_there(tree: &Tree) {
         ..limits()
     };
     let plan = Plan::new(&inside, tree.offer(), Occasion::New);
+    tree.create(&unit).unwrap();
     tree.limit(&unit, &plan, Occasion::New).unwrap();
     assert_eq!(read(tree, &unit, "cgroup.controllers"), "cpu io pids");
     assert_eq!(read(tree, &unit, "pids.max"), "20");

@@ -72,6 +72,7 @@ impl LegacyRig {
     /// Gives a group these limits; everything is taken.
     #[track_caller]
     fn limit(&self, path: &CgroupPath, resources: &Resources, occasion: Occasion) {
+        self.rig.tree.create(path).unwrap();
         let plan = Plan::new(resources, self.rig.tree.offer(), occasion);
         let refused = self.rig.tree.limit(path, &plan, occasion).unwrap();
         assert_eq!(refused, []);
@@ -345,6 +346,7 @@ fn groups_of_others_are_not_limited() {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("cgroup.procs"), stranger.id().to_string()).unwrap();
         let plan = Plan::new(&tasks(), rig.rig.tree.offer(), Occasion::New);
+        rig.rig.tree.create(&unit).unwrap();
         let refused = rig.rig.tree.limit(&unit, &plan, Occasion::New).unwrap();
         let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
         let expected = "TasksMax: its v1 group for pids is there and is not the manager's";

@@ -13,7 +13,7 @@ use muster_unit_file::value::signal::Signal;
 
 use crate::core::Core;
 use crate::execute::process::{command_of, phase_name};
-use crate::memory::Run;
+use crate::memory::{NAMED, Run};
 
 /// What ends a process that made a call which a filter forbids.
 const SIGSYS: u8 = 31;
@@ -240,8 +240,10 @@ pub(super) fn command_text(run: &Run, config: Option<&UnitConfig>) -> String {
 }
 
 fn run_in_words(run: &Run, config: Option<&UnitConfig>) -> String {
-    let phase = phase_name(run.command.kind);
-    let command = command_text(run, config);
+    let command = match run.command {
+        NAMED => "The main process".to_owned(),
+        line => format!("{}={}", phase_name(line.kind), command_text(run, config)),
+    };
     let process = match run.pid {
         0 => String::new(),
         pid => format!(" (process {pid})"),
@@ -257,7 +259,7 @@ fn run_in_words(run: &Run, config: Option<&UnitConfig>) -> String {
         }
         None => "runs".to_owned(),
     };
-    format!("{phase}={command}{process} {ended}.")
+    format!("{command}{process} {ended}.")
 }
 
 fn not_set_up(step: Step, code: u8, why: Option<&str>) -> String {

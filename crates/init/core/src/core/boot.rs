@@ -12,7 +12,7 @@ use muster_unit_file::load::Loader;
 use muster_units::Host;
 use muster_units::convert::Moments;
 
-use super::exits::Unwatched;
+use super::exits::{Strangers, Unwatched};
 use super::{BEGUN, Core, CoreError};
 use crate::context::machine::RealMachine;
 use crate::control::Control;
@@ -65,6 +65,7 @@ impl Core {
             user_directory: UserDirectory::default(),
             cgroups: HashMap::new(),
             unwatched: Unwatched::default(),
+            strangers: Strangers::default(),
             limited: Limited::default(),
             queue: VecDeque::new(),
             cause: None,

@@ -1,6 +1,6 @@
 //! Ends of processes, and of everybody in a cgroup.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use muster_engine::ids::{Time, UnitId};
 use muster_engine::protocol::{ExitStatus, Input};
@@ -11,6 +11,8 @@ use super::Core;
 
 /// How long, in microseconds, the end of a process may go unnoticed that is not reported.
 const LOOK_AGAIN: u64 = 2_000_000;
+/// The same where it is expected at any moment.
+const LOOK_SOON: u64 = 50_000;
 
 /// Cgroups that are waited for and whose emptiness the kernel does not report.
 #[derive(Debug, Default)]
@@ -18,6 +20,37 @@ pub(crate) struct Unwatched {
     paths: BTreeSet<Box<str>>,
     /// When they were looked at last.
     looked: Time,
+}
+
+/// Ends of processes of which nobody knew whose they were. One may yet be named as a main process: who ends at once does so before
+/// his PID file is read.
+#[derive(Debug, Default)]
+pub(crate) struct Strangers {
+    ended: VecDeque<(u32, ExitStatus)>,
+}
+
+/// Ends of strangers that are remembered.
+const STRANGERS: usize = 64;
+
+impl Strangers {
+    fn note(&mut self, pid: u32, status: ExitStatus) {
+        self.forget(pid);
+        if self.ended.len() == STRANGERS {
+            self.ended.pop_front();
+        }
+        self.ended.push_back((pid, status));
+    }
+
+    /// The number is somebody else's now.
+    pub(crate) fn forget(&mut self, pid: u32) {
+        self.ended.retain(|(stranger, _)| *stranger != pid);
+    }
+
+    /// How a stranger ended, for whom he was no stranger.
+    pub(crate) fn take(&mut self, pid: u32) -> Option<ExitStatus> {
+        let at = self.ended.iter().position(|(one, _)| *one == pid)?;
+        self.ended.remove(at).map(|(_, status)| status)
+    }
 }
 
 /// How a process ended, from what the kernel reports.
@@ -44,6 +77,9 @@ impl Core {
             }
             self.note_logout(unit, pid, status);
             self.tell(unit, Input::Exited { pid, status });
+        } else {
+            self.strangers.note(pid, status_of(&exit));
+            self.look_for_awaited_mains();
         }
         self.platform.forget(pid);
         self.platform.acknowledge(exit.seq);
@@ -71,7 +107,12 @@ impl Core {
             self.look_for_oom(&path);
         }
         for path in emptied {
-            self.look_whether_empty(&path);
+            // Whoever was the last may be the one that is waited for: his end is heard from muster-init, a moment later.
+            let unit = self.cgroups.get(&*path).copied();
+            match unit.is_some_and(|unit| self.awaits_main(unit)) {
+                true => self.look_later(path, LOOK_SOON),
+                false => self.look_whether_empty(&path),
+            }
         }
     }
 
@@ -99,12 +140,19 @@ impl Core {
             return self.tell(unit, Input::CgroupEmpty);
         }
         if !watched {
-            if self.unwatched.paths.is_empty() {
-                self.unwatched.looked = self.now().monotonic;
-            }
-            self.unwatched.paths.insert(path.clone());
+            self.look_later(path.clone(), LOOK_AGAIN);
         }
         self.cgroups.insert(path, unit);
+    }
+
+    /// Looks at a cgroup after the next exits, or when this time has passed without any.
+    fn look_later(&mut self, path: Box<str>, within: u64) {
+        let looked = Time((self.now().monotonic.0 + within).saturating_sub(LOOK_AGAIN));
+        self.unwatched.looked = match self.unwatched.paths.is_empty() {
+            true => looked,
+            false => looked.min(self.unwatched.looked),
+        };
+        self.unwatched.paths.insert(path);
     }
 
     /// Looks at cgroups that the kernel says nothing about. That is after exits, since most of those who were in one are reported

@@ -197,6 +197,14 @@ const FAILURES: &[Failure] = &[
         why: "exited with status 3",
     },
     Failure {
+        name: "forks-and-dies",
+        text: "[Service]\nExecStart=/bin/sh -c '(exit 3) & echo $$! >/run/dead.pid'\nType=forking\nPIDFile=/run/dead.pid\n",
+        ask: StartThenFails,
+        result: "exit-code",
+        status: "status=3",
+        why: "exited with status 3",
+    },
+    Failure {
         name: "silent",
         text: "[Service]\nExecStart=/bin/sh -c 'systemd-notify --ready; exec sleep infinity'\nType=notify\nNotifyAccess=all\nWatchdogSec=1\nWatchdogSignal=SIGKILL\n",
         ask: StartThenFails,

@@ -49,7 +49,7 @@ fn kill_at_every_fault_point_disturbs_nobody() {
     for point in FAULT_POINTS {
         let name = point.name();
         let core = rig.core().expect("a core runs");
-        rig.write(FAULT_FILE, name).unwrap();
+        rig.replace(FAULT_FILE, name).unwrap();
         // Points of a beginning core are reached by one that follows.
         if ["core.begun", "core.replayed"].contains(&name) {
             rig.kill(&core, Signal::KILL);

@@ -145,6 +145,7 @@ fn a_process_is_in_its_groups_of_the_first_version_before_it_runs() {
         ..Resources::default()
     };
     let plan = Plan::new(&resources, rig.tree.offer(), Occasion::New);
+    rig.tree.create(&unit()).unwrap();
     let refused = rig.tree.limit(&unit(), &plan, Occasion::New).unwrap();
     assert_eq!(refused, []);
     let joins = rig.tree.joins(&unit()).unwrap();

@@ -107,10 +107,11 @@ impl Daemon {
         let ledger = LedgerFile::lock(&setup.ledger).map_err(DaemonError::Ledger)?;
         let places = Places::new(&setup.memory_root, &setup.disk_root, setup.host.machine_id);
         let mut store = Store::new(&setup.config, &setup.host, places, setup.wait_for_flush);
-        let opened = store.open(now());
+        // Before anything is begun or moved: what the last process had begun is judged by the file that it wrote to.
         let boot = u128::from_le_bytes(*setup.host.boot_id.as_bytes());
         let ledger =
-            Ledger::open(ledger, boot, store.last_sequence()).map_err(DaemonError::Ledger)?;
+            Ledger::open(ledger, boot, store.left_sequence()).map_err(DaemonError::Ledger)?;
+        let opened = store.open(now());
         let reads_kernel = setup.config.read_kmsg;
         let mut recorder = Recorder::new(setup.config, setup.host, store, ledger, &setup.kmsg);
         for warning in &setup.warnings {

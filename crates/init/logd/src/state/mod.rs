@@ -181,8 +181,16 @@ impl LedgerFile {
 #[derive(Debug)]
 enum Place {
     Free,
-    Used { cookie: u64, slot: Slot },
+    /// Free, with its first page there and mapped: the next stream costs nothing.
+    Ready(Region),
+    Used {
+        cookie: u64,
+        slot: Slot,
+    },
 }
+
+/// How many places are kept ready. Most programs come and go one after another, and say nothing.
+const READY_MAX: usize = 16;
 
 /// The ledger.
 #[derive(Debug)]
@@ -192,6 +200,8 @@ pub struct Ledger {
     /// By index; the first ones are places of the file in their order.
     places: Vec<Place>,
     by_cookie: HashMap<u64, usize>,
+    /// Places that are [`Place::Ready`].
+    ready: Vec<usize>,
     intent: Option<Progress>,
 }
 
@@ -228,6 +238,7 @@ impl Ledger {
             header,
             places: Vec::new(),
             by_cookie: HashMap::new(),
+            ready: Vec::new(),
             intent: None,
         };
         for (word, half) in BOOT_WORDS.into_iter().zip(halves(boot)) {
@@ -316,10 +327,8 @@ impl Ledger {
             return Ok((SlotIndex(index), true));
         }
         set_count(stream).map_err(not_counted)?;
-        let index = self.free_place();
-        let region = self
-            .file_region(index)
-            .or_else(|_| Region::private(SLOT_BYTES))
+        let (index, region) = self
+            .free_place()
             .map_err(|source| ClaimSlotError::Memory { source })?;
         let place = Place::Used {
             cookie,
@@ -340,11 +349,21 @@ impl Ledger {
         self.by_cookie.get(&cookie).copied().map(SlotIndex)
     }
 
-    fn free_place(&self) -> usize {
-        self.places
+    /// A place that nobody has, and memory for it.
+    fn free_place(&mut self) -> io::Result<(usize, Region)> {
+        if let Some(index) = self.ready.pop()
+            && let Place::Ready(region) = std::mem::replace(&mut self.places[index], Place::Free)
+        {
+            return Ok((index, region));
+        }
+        let free = self
+            .places
             .iter()
-            .position(|place| matches!(place, Place::Free))
-            .unwrap_or(self.places.len())
+            .position(|place| matches!(place, Place::Free));
+        let index = free.unwrap_or(self.places.len());
+        let region = self.file_region(index);
+        let region = region.or_else(|_| Region::private(SLOT_BYTES))?;
+        Ok((index, region))
     }
 
     /// Memory of the file, with the page that holds the words surely there.
@@ -366,7 +385,9 @@ impl Ledger {
     pub fn slot(&self, index: SlotIndex) -> &Slot {
         match &self.places[index.0] {
             Place::Used { slot, .. } => slot,
-            Place::Free => unreachable!("an index is dropped when its slot is released"),
+            Place::Free | Place::Ready(_) => {
+                unreachable!("an index is dropped when its slot is released")
+            }
         }
     }
 
@@ -375,7 +396,9 @@ impl Ledger {
     pub fn slot_mut(&mut self, index: SlotIndex) -> &mut Slot {
         match &mut self.places[index.0] {
             Place::Used { slot, .. } => slot,
-            Place::Free => unreachable!("an index is dropped when its slot is released"),
+            Place::Free | Place::Ready(_) => {
+                unreachable!("an index is dropped when its slot is released")
+            }
         }
     }
 
@@ -426,8 +449,17 @@ impl Ledger {
             std::mem::replace(&mut self.places[index.0], Place::Free)
         {
             self.by_cookie.remove(&cookie);
-            slot.free();
-            self.punch(place_offset(index.0), SLOT_BYTES as u64);
+            let (region, unused) = slot.free();
+            let offset = place_offset(index.0);
+            if !region.is_of_file() || self.ready.len() == READY_MAX {
+                return self.punch(offset, SLOT_BYTES as u64);
+            }
+            // A stream that said nothing leaves nothing.
+            if !unused.is_empty() {
+                self.punch(offset + unused.start, unused.end - unused.start);
+            }
+            self.places[index.0] = Place::Ready(region);
+            self.ready.push(index.0);
         }
     }
 

@@ -17,6 +17,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 pub(super) struct Region {
     start: NonNull<u8>,
     length: usize,
+    is_of_file: bool,
 }
 
 impl Region {
@@ -33,7 +34,7 @@ impl Region {
                 offset,
             )
         }?;
-        Self::new(start, length)
+        Self::new(start, length, true)
     }
 
     /// Memory that dies with the process.
@@ -47,12 +48,21 @@ impl Region {
                 MapFlags::PRIVATE,
             )
         }?;
-        Self::new(start, length)
+        Self::new(start, length, false)
     }
 
-    fn new(start: *mut std::ffi::c_void, length: usize) -> io::Result<Self> {
+    fn new(start: *mut std::ffi::c_void, length: usize, is_of_file: bool) -> io::Result<Self> {
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, length })
+        Ok(Self {
+            start,
+            length,
+            is_of_file,
+        })
+    }
+
+    /// Whether it outlives the process.
+    pub(super) fn is_of_file(&self) -> bool {
+        self.is_of_file
     }
 
     /// The word at a position counted in words.

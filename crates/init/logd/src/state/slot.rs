@@ -117,9 +117,12 @@ impl Slot {
         (cookie != 0).then_some((cookie, slot))
     }
 
-    /// Frees the place. The memory is the file's again.
-    pub(super) fn free(self) {
+    /// Frees the place. Gives its memory, and the part, in bytes from its beginning, that is of no use to the next stream.
+    pub(super) fn free(self) -> (Region, std::ops::Range<u64>) {
         self.region.store(COOKIE_WORD, 0);
+        let page = PAGE as u64;
+        let reached = u64::from(self.reached.max(self.position.end));
+        (self.region, page..page + reached.next_multiple_of(page))
     }
 
     /// Moves to memory that dies with the process: the file has no room for the bytes.
@@ -225,7 +228,7 @@ impl Slot {
         let is_large = self.reached > KEPT && self.position.start == self.position.end;
         is_large.then(|| {
             let page = PAGE as u64;
-            let reached = std::mem::take(&mut self.reached);
+            let reached = std::mem::replace(&mut self.reached, KEPT);
             page + u64::from(KEPT)..page + u64::from(reached)
         })
     }

@@ -189,3 +189,36 @@ fn places_are_used_again() {
         .len();
     assert_eq!(length, place_offset(1));
 }
+
+#[test]
+fn a_place_that_is_used_again_has_nothing_of_who_had_it() {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut ledger = open(&folder, 0);
+    let file = || std::fs::metadata(folder.path().join("ledger")).expect("a file");
+    let pairs: Vec<_> = (0..3 * READY_MAX).map(|_| pair()).collect();
+    for round in 0..2 {
+        let mut claimed = Vec::new();
+        for (writer, reader) in &pairs {
+            let (index, was_there) = ledger.claim(reader.as_fd()).expect("a slot");
+            assert!(!was_there, "round {round}");
+            let slot = ledger.slot(index);
+            assert!(slot.pending().is_empty() && slot.description().is_empty());
+            ledger.describe(index, b"a stream");
+            rustix::io::write(writer, &[b'x'; 10_000]).expect("sent");
+            let length = receive(&mut ledger, index, reader);
+            ledger.slot_mut(index).received(length);
+            claimed.push(index);
+        }
+        for index in claimed {
+            ledger.release(index);
+        }
+        // The ledger's own page, and one in which the file system notes where they are.
+        let kept = HEADER_BYTES as u64 * (2 + READY_MAX as u64);
+        assert!(file().blocks() * 512 <= kept, "{} blocks", file().blocks());
+    }
+    assert_eq!(file().len(), place_offset(pairs.len()));
+    // Nobody's place is left to whoever begins anew.
+    drop(ledger);
+    assert!(open(&folder, 0).left_slots().is_empty());
+}

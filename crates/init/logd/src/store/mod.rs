@@ -255,9 +255,26 @@ impl Store {
         }
     }
 
-    /// The number of the last entry in the active file; 0 if there is none.
+    /// The number of the last entry in the file that the last process wrote to; 0 if there is none. To be asked before
+    /// [`Store::open`], which may begin another file whose numbers mean nothing to whoever wrote to this one.
     #[must_use]
-    pub fn last_sequence(&self) -> u64 {
+    pub fn left_sequence(&self) -> u64 {
+        if self.storage == Storage::None {
+            return 0;
+        }
+        let options = WriterOptions::new(self.machine_id, self.boot_id);
+        let of = |medium| {
+            let active = self.places.folder(medium).active();
+            let writer = JournalWriter::open(&active, &options).ok()?;
+            (writer.n_entries() > 0).then(|| writer.seqnums().next.saturating_sub(1))
+        };
+        // While there is one in memory, nobody has written to the disk: that begins by ending it.
+        of(Medium::Memory).or_else(|| of(Medium::Disk)).unwrap_or(0)
+    }
+
+    /// The number of the last entry in the active file; 0 if there is none.
+    #[cfg(test)]
+    pub(crate) fn last_sequence(&self) -> u64 {
         let next = self
             .active
             .as_ref()

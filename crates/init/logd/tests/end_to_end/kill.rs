@@ -175,6 +175,28 @@ fn a_kill_at_every_point_of_the_journal_loses_no_line_and_doubles_none() {
     }
 }
 
+/// The next process begins a file on the disk, whose numbers have nothing to do with those of the one in memory.
+#[test]
+fn a_kill_before_the_disk_is_there_loses_no_line_and_doubles_none() {
+    for at in ["journal.objects-written@3", "journal.appended@3"] {
+        let mut rig = Rig::that_can_die(KEEP_ALL);
+        let writer = rig.stream("a.service", |_| {});
+        rig.start_with(at);
+        let writing = write_lines(writer, "a.service", 100);
+        poll_until(TIME, &format!("{at} is reached"), || {
+            !rig.daemon().is_running().expect("a state")
+        });
+        std::fs::create_dir(rig.path("var")).expect("a disk");
+        rig.start();
+        writing.join().expect("a writer");
+        rig.synchronize();
+        let messages = rig.messages("_SYSTEMD_UNIT", "a.service");
+        assert_once(&messages, "a.service", 100);
+        rig.stop();
+        rig.verify();
+    }
+}
+
 #[test]
 fn half_a_line_of_a_stream_that_does_not_come_back_is_kept() {
     let mut rig = Rig::new("");

@@ -258,7 +258,9 @@ impl Sheet<'_> {
     }
 
     fn processes(&mut self, status: &UnitStatus) {
-        for run in status.commands.iter().filter(|run| !run.code.is_empty()) {
+        // A main process that was named runs none of the lines.
+        let lines = status.commands.iter().filter(|run| !run.command.is_empty());
+        for run in lines.filter(|run| !run.code.is_empty()) {
             let value = format!(
                 "{} {}={} ({})",
                 run.pid,

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use super::{FileKind, FileStat, FsError, MAX_FILE, UnitFs, link_destination, normalize};
 
 const MAX_LINKS: usize = 40;
+/// Most unit files are smaller: one read gets them.
+const USUAL_SIZE: usize = 4096;
 
 /// Real files. With a root other than `/` symbolic links are followed inside of it.
 #[derive(Clone, Debug)]
@@ -146,7 +148,7 @@ impl UnitFs for RealFs {
     fn read(&self, path: &str) -> Result<Vec<u8>, FsError> {
         let failed = |source| Self::error("read", path, source);
         let file = fs::File::open(self.resolved(path)?).map_err(failed)?;
-        let mut content = Vec::new();
+        let mut content = Vec::with_capacity(USUAL_SIZE);
         file.take(MAX_FILE + 1)
             .read_to_end(&mut content)
             .map_err(failed)?;

@@ -18,7 +18,7 @@ pub use paths::SearchPath;
 use crate::config::{DependencyKind, InstallSection, LoadState, UnitConfig, UnitKind};
 use crate::diagnostic::{Diagnostic, Diagnostics, Problem, Severity};
 use crate::directives::{Applied, apply, has_section, verify};
-use crate::fs::{Fingerprint, UnitFs};
+use crate::fs::{FileStat, Fingerprint, UnitFs};
 use crate::name::{UnitName, UnitType};
 use crate::specifier::{HostFacts, SpecifierContext};
 use crate::syntax;
@@ -118,7 +118,7 @@ impl<F: UnitFs> Loader<F> {
 
     /// What loading a unit would read, in short: equal values mean an equal unit.
     pub fn fingerprint(&self, name: &UnitName) -> Fingerprint {
-        self.sources(name).fingerprint(&self.fs)
+        self.sources(name).fingerprint(&self.fs).0
     }
 
     /// Loads a unit unless it would come out as the one with this fingerprint.
@@ -133,7 +133,7 @@ impl<F: UnitFs> Loader<F> {
     /// Loads a unit by any of its names. A template must be given with an instance.
     pub fn load(&mut self, name: &UnitName) -> LoadedUnit {
         let sources = self.sources(name);
-        let fingerprint = sources.fingerprint(&self.fs);
+        let (fingerprint, fragment) = sources.fingerprint(&self.fs);
         let mut diagnostics = Diagnostics::default();
         let mut config = UnitConfig::new(self.share(&sources.id));
         config.aliases = sources
@@ -141,7 +141,7 @@ impl<F: UnitFs> Loader<F> {
             .iter()
             .map(|alias| self.share(alias))
             .collect();
-        self.read_fragment(&mut config, &sources, &mut diagnostics);
+        self.read_fragment(&mut config, &sources, fragment, &mut diagnostics);
         if matches!(config.load_state, LoadState::Loaded) {
             self.read_dropins(&mut config, &sources, &mut diagnostics);
             finish(&mut config, &mut diagnostics);
@@ -231,6 +231,7 @@ impl<F: UnitFs> Loader<F> {
         &mut self,
         config: &mut UnitConfig,
         sources: &Sources,
+        known: Option<FileStat>,
         diagnostics: &mut Diagnostics,
     ) {
         let Some(path) = &sources.fragment else {
@@ -248,7 +249,8 @@ impl<F: UnitFs> Loader<F> {
         };
         let file: Arc<str> = path.as_str().into();
         config.fragment = Some(file.clone());
-        match self.fs.stat(path) {
+        // Looked at once more only to learn why nothing was seen.
+        match known.map_or_else(|| self.fs.stat(path), Ok) {
             Ok(stat) if stat.is_mask() => {
                 config.load_state = LoadState::Masked;
                 return;
@@ -467,13 +469,13 @@ struct Sources {
 }
 
 impl Sources {
-    fn fingerprint(&self, fs: &impl UnitFs) -> Fingerprint {
-        let stats: Vec<_> = self
-            .fragment
-            .iter()
-            .chain(&self.dropins)
-            .map(|path| (path, fs.stat(path).ok()))
-            .collect();
-        Fingerprint::of(&(&self.id, &self.aliases, stats, &self.links))
+    /// What tells whether they have changed, and what the fragment is, if it can be seen.
+    fn fingerprint(&self, fs: &impl UnitFs) -> (Fingerprint, Option<FileStat>) {
+        let paths = self.fragment.iter().chain(&self.dropins);
+        let stats: Vec<_> = paths.map(|path| (path, fs.stat(path).ok())).collect();
+        let seen = stats.first().filter(|_| self.fragment.is_some());
+        let seen = seen.and_then(|(_, stat)| *stat);
+        let fingerprint = Fingerprint::of(&(&self.id, &self.aliases, stats, &self.links));
+        (fingerprint, seen)
     }
 }

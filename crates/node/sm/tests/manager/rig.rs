@@ -458,7 +458,7 @@ impl Rig {
     pub(crate) fn arm(&self, point: &str) {
         let _ = fs::remove_file(self.machine.path("/run/fault.reached"));
         self.machine
-            .write("/run/fault", point.as_bytes())
+            .replace("/run/fault", point.as_bytes())
             .expect("it is written");
     }
 

@@ -1,6 +1,6 @@
 //! Path units, PID files and the time zone, on one inotify descriptor that `muster-init` keeps.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
 
 use muster_activation::paths::{
@@ -8,8 +8,8 @@ use muster_activation::paths::{
 };
 use muster_activation::timers::ZONE_FILE;
 use muster_engine::ids::UnitId;
-use muster_engine::protocol::{Input, Process, Severity};
-use muster_engine::types::{Machine, PathState};
+use muster_engine::protocol::{ExitStatus, Input, Process, Severity};
+use muster_engine::types::{Machine, PathState, ServiceState};
 use muster_unit_file::config::{PathSpec, UnitKind};
 
 use super::chain;
@@ -27,6 +27,8 @@ pub(super) struct PathTable {
     /// The watch of each path unit, and what it was made of.
     units: HashMap<UnitId, (WatchId, Vec<PathSpec>)>,
     pid_files: HashMap<UnitId, WatchId>,
+    /// Units whose PID file names nobody yet.
+    without_main: BTreeSet<UnitId>,
     zone: Option<WatchId>,
     meaning: HashMap<WatchId, Meaning>,
 }
@@ -137,6 +139,7 @@ impl Core {
             table.meaning.remove(&watch);
         }
         if !on {
+            table.without_main.remove(&unit);
             return;
         }
         // Watched before it is read: what is written in between is not missed.
@@ -172,6 +175,11 @@ impl Core {
             Some(path) => match read_pid_file(&path) {
                 Ok(file) => {
                     let process = self.main_process(unit, file.pid);
+                    if process.is_none()
+                        && let Some(status) = self.strangers.take(file.pid)
+                    {
+                        return self.main_has_ended(unit, file.pid, status);
+                    }
                     if process.is_none() {
                         let message = format!(
                             "The PID file {path} names process {}, which is not of this unit.",
@@ -188,7 +196,52 @@ impl Core {
                 }
             },
         };
+        let table = &mut self.activation.paths;
+        match &process {
+            None => table.without_main.insert(unit),
+            Some(_) => table.without_main.remove(&unit),
+        };
         self.tell(unit, Input::PidFile { process });
+    }
+
+    /// The main process that a PID file names has ended already.
+    fn main_has_ended(&mut self, unit: UnitId, pid: u32, status: ExitStatus) {
+        self.activation.paths.without_main.remove(&unit);
+        let Some(record) = self.engine.get(unit) else {
+            return;
+        };
+        let process = Process {
+            pid,
+            pidfd_inode: 0,
+            cgroup: self.cgroup_of(unit),
+            invocation: record.invocation,
+        };
+        let process = Some(process);
+        self.tell(unit, Input::PidFile { process });
+        self.tell(unit, Input::Exited { pid, status });
+        self.await_empty(unit);
+    }
+
+    /// Whether a unit is waiting for its PID file to name somebody.
+    pub(crate) fn awaits_main(&self, unit: UnitId) -> bool {
+        let is_without = self.activation.paths.without_main.contains(&unit);
+        let machine = self.engine.get(unit).map(|record| &record.machine);
+        is_without
+            && matches!(machine, Some(Machine::Service(service)) if service.state == ServiceState::Start)
+    }
+
+    /// Somebody ended of whom nobody knew whose he was: perhaps a PID file did.
+    pub(crate) fn look_for_awaited_mains(&mut self) {
+        let units: Vec<UnitId> = self.activation.paths.without_main.iter().copied().collect();
+        for unit in units {
+            if self.awaits_main(unit)
+                && let Some(path) = self.pid_file_of(unit)
+                && let Ok(file) = read_pid_file(&path)
+                && let Some(status) = self.strangers.take(file.pid)
+            {
+                self.main_has_ended(unit, file.pid, status);
+            }
+        }
     }
 
     /// The only process of the unit's cgroup that is a child of `muster-init`.

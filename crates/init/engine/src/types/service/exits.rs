@@ -206,16 +206,15 @@ impl Act<'_> {
         if self.service.main.is_some() {
             return self.enter_start_post();
         }
-        if self.spec.has_pid_file && !self.service.populated {
-            self.never_named_main();
-        } else if self.spec.has_pid_file || (self.spec.guess_main_pid && self.service.populated) {
+        // Also when nobody is left: the file may name who has just ended.
+        if self.spec.has_pid_file || (self.spec.guess_main_pid && self.service.populated) {
             self.out.push(Output::WatchPidFile(true));
         } else {
             self.enter_start_post();
         }
     }
 
-    fn never_named_main(&mut self) {
+    pub(super) fn never_named_main(&mut self) {
         self.log(
             Severity::Error,
             "Nothing is left of it, and no main process was named.",

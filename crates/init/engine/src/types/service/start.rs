@@ -167,13 +167,14 @@ impl Act<'_> {
             return;
         }
         let Some(process) = process else {
-            // A guess that found nothing: the cgroup alone stands for the service.
-            if self.service.state == Start
+            let is_forked = self.service.state == Start
                 && !self.has_control()
-                && self.spec.service_type == ServiceType::Forking
-                && !self.spec.has_pid_file
-            {
-                self.enter_start_post();
+                && self.spec.service_type == ServiceType::Forking;
+            match self.spec.has_pid_file {
+                // A guess that found nothing: the cgroup alone stands for the service.
+                false if is_forked => self.enter_start_post(),
+                true if is_forked && !self.service.populated => self.never_named_main(),
+                _ => {}
             }
             return;
         };

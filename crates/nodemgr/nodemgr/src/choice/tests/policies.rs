@@ -145,6 +145,35 @@ fn a_greatest_price_holds_for_every_type_of_the_list_and_for_the_fallback() {
     assert!(purchases(Some(10)).is_empty());
 }
 
+/// The provider takes any of them that is to be had.
+#[test]
+fn a_template_with_several_types_costs_what_the_dearest_does() {
+    let price = |on_demand| Price {
+        on_demand,
+        spot: None,
+    };
+    let takes = |listed: &str, usual, max_price| {
+        let lists = format!("{SMALL}overrides: {{aws: {{instance_type: {listed}}}}}\n");
+        let mut aws = offer(ProviderId::Aws);
+        aws.prices = Prices {
+            usual: price(usual),
+            of_types: [("a", 90), ("b", 20)]
+                .map(|(kind, it)| (kind.to_owned(), price(Some(it))))
+                .into(),
+        };
+        let mut wish = wish("small");
+        wish.max_price = Some(max_price);
+        let choice = decide(&wish, &catalog(&lists), &[aws], [], NOW).unwrap();
+        first(&choice).is_some()
+    };
+    assert!(takes("[b, a]", None, 90));
+    assert!(!takes("[b, a]", None, 89));
+    assert!(takes("[b]", None, 20));
+    // What nobody knows may be more than anything.
+    assert!(!takes("[b, unheard-of]", None, 1000));
+    assert!(takes("[b, unheard-of]", Some(100), 100));
+}
+
 #[test]
 fn a_tainted_provider_is_for_those_who_tolerate_it() {
     let catalog = catalog(SMALL);

@@ -163,11 +163,43 @@ fn forking_that_left_nothing_behind() {
             };
             if empty_first {
                 world.give(Input::CgroupEmpty).give(exited);
+                if has_pid_file {
+                    world.said(&Output::WatchPidFile(true));
+                    world.give(Input::PidFile { process: None });
+                }
             } else {
                 world.give(exited).give(Input::CgroupEmpty);
             }
             world.ended(sub, outcome);
         }
+    }
+}
+
+#[test]
+fn forking_whose_main_process_ended_at_once_ended_as_that_did() {
+    for (status, sub, outcome) in [
+        (ExitStatus::Code(3), "failed", Outcome::ExitCode),
+        (ExitStatus::Code(0), "dead", Outcome::Success),
+    ] {
+        let mut world = World::service(|spec| {
+            spec.service_type = ServiceType::Forking;
+            spec.has_pid_file = true;
+        });
+        world.start();
+        let daemon = world.process();
+        world.spawned().give(Input::CgroupEmpty);
+        let parent = Input::Exited {
+            pid: world.processes.pop().unwrap().0,
+            status: ExitStatus::Code(0),
+        };
+        world.give(parent).is("start");
+        world.said(&Output::WatchPidFile(true));
+        let pid = daemon.pid;
+        world.give(Input::PidFile {
+            process: Some(daemon),
+        });
+        world.give(Input::Exited { pid, status });
+        world.give(Input::CgroupEmpty).ended(sub, outcome);
     }
 }
 
