@@ -206,8 +206,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Carries out what the last process had begun. `last_sequence` is the number of the last entry in the
-    /// journal.
+    /// Carries out what the last process had begun. `last_sequence` is the number of the last entry in the file that it wrote to.
     ///
     /// # Errors
     /// If the file cannot be used.
