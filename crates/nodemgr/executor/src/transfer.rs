@@ -98,7 +98,7 @@ pub struct Progress {
 /// What a copy has done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many files were copied, links included.
+    /// How many files were copied, links included. One that was cut off at its very end, and sent again, counts twice.
     pub files: u64,
     /// How many bytes were moved for them: of what files hold, or on the wire if rsync did it.
     pub bytes: u64,

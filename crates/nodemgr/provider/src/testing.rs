@@ -56,6 +56,11 @@ pub trait Rig: fmt::Debug + Send + Sync {
         std::future::ready(None).boxed()
     }
 
+    /// Why a likeness of the provider cannot pass a case that the provider itself passes.
+    fn flaw(&self, _case: &str) -> Option<&'static str> {
+        None
+    }
+
     /// Whether that is still as it was.
     fn is_untouched<'a>(&'a self, foreign: &'a ResourceId) -> BoxFuture<'a, bool>;
 }
@@ -108,7 +113,8 @@ pub async fn run(rig: &dyn Rig) -> Report {
     let mut report = Report::default();
     for case in identity::CASES.iter().chain(power::CASES) {
         let provider = rig.provider();
-        let outcome = match case.needs.missing(provider.profile()) {
+        let missing = case.needs.missing(provider.profile());
+        let outcome = match missing.or_else(|| rig.flaw(case.name).map(str::to_owned)) {
             Some(why) => CaseOutcome::Skipped(why),
             None => {
                 let bench = Bench::new(rig);

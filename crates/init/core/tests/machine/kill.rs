@@ -85,7 +85,7 @@ fn kill_by_any_signal_at_any_moment_disturbs_nobody() {
             !runs
         });
         rig.wait_for_another_core(&core, &after);
-        scene.assert_goes_on(&rig, &after);
+        scene.assert_goes_on_after_death(&rig, &after);
         leave_safe_mode(&rig);
     }
     scene.finish(&rig);

@@ -90,6 +90,13 @@ impl Scene {
             .collect()
     }
 
+    /// As [`assert_goes_on`](Self::assert_goes_on), after a death at any moment: a connection that had left its queue and was not
+    /// with `muster-init` yet, which is one at most, may be lost with whoever was taking it.
+    pub(crate) fn assert_goes_on_after_death(&self, rig: &Rig, after: &str) {
+        self.clients.shared.deaths.fetch_add(1, Ordering::Relaxed);
+        self.assert_goes_on(rig, after);
+    }
+
     /// Nothing was restarted, every socket answers, every timer goes on.
     pub(crate) fn assert_goes_on(&self, rig: &Rig, after: &str) {
         assert_eq!(
@@ -142,6 +149,9 @@ struct Clients {
 struct Shared {
     stop: AtomicBool,
     served: AtomicU64,
+    /// How often somebody died who may have been taking a connection.
+    deaths: AtomicU64,
+    lost: AtomicU64,
     failures: std::sync::Mutex<Vec<String>>,
 }
 
@@ -161,6 +171,9 @@ impl Clients {
                         match ask(socket, number) {
                             Ok(()) => {
                                 shared.served.fetch_add(1, Ordering::Relaxed);
+                            }
+                            Err(error) if is_lost(&error) => {
+                                shared.lost.fetch_add(1, Ordering::Relaxed);
                             }
                             Err(error) => shared
                                 .failures
@@ -182,6 +195,12 @@ impl Clients {
     fn assert_none_failed(&self, after: &str) {
         let failures = self.shared.failures.lock().unwrap();
         assert!(failures.is_empty(), "clients after {after}: {failures:?}");
+        let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let (lost, deaths) = (count(&self.shared.lost), count(&self.shared.deaths));
+        assert!(
+            lost <= deaths,
+            "{lost} connections lost in {deaths} deaths after {after}"
+        );
     }
 
     fn stop(self) {
@@ -190,6 +209,12 @@ impl Clients {
             thread.join().unwrap();
         }
     }
+}
+
+/// Whether a connection that was made ended without a word.
+fn is_lost(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 fn ask(socket: &PathBuf, number: usize) -> std::io::Result<()> {
@@ -202,6 +227,9 @@ fn ask(socket: &PathBuf, number: usize) -> std::io::Result<()> {
     stream.read_to_string(&mut answer)?;
     if answer == question {
         return Ok(());
+    }
+    if answer.is_empty() {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
     }
     Err(std::io::Error::other(format!(
         "{answer:?} instead of {question:?}"

@@ -72,10 +72,10 @@ fn a_manager_killed_at_any_point_of_a_network_leaves_no_link_rule_or_namespace()
     );
     let points = points();
     let mut rig = Rig::boot_equipped(2);
-    let (none, no_links) = (rig.traces(), rig.network_traces());
+    let (none, no_links) = (rig.traces_at_rest(), rig.network_traces());
     rig.networks = Some((networks(0), addresses()));
     rig.run_set(&set([(0, 0), (1, 0)]));
-    let (two, links) = (rig.traces(), rig.network_traces());
+    let (two, links) = (rig.traces_at_rest(), rig.network_traces());
     assert_ne!(links, no_links);
     let bystander: Pids = one(&rig.pids(), &rig);
     for (index, name) in points.iter().enumerate() {

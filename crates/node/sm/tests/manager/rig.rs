@@ -15,7 +15,7 @@ use muster_lab::machine::{Binaries, Build, Machine};
 use muster_lab::pki::{CertSpec, Pki};
 use muster_lab::program::{Process, Stream};
 use muster_lab::python::{PYTHON, contracts};
-use muster_lab::{muster, poll_until, try_poll_for};
+use muster_lab::{muster, poll_for, poll_until, try_poll_for};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -497,6 +497,14 @@ impl Rig {
     }
 
     /// What instances leave behind, or do not.
+    /// The same at a moment when the manager is not asking the kernel how much traffic there was, which it does now and then.
+    pub(crate) fn traces_at_rest(&self) -> Traces {
+        poll_for(TIME, "nobody asks for traffic", || {
+            let traces = self.traces();
+            (!traces.processes.contains_key("nft")).then_some(traces)
+        })
+    }
+
     pub(crate) fn traces(&self) -> Traces {
         // Whatever this look itself consists of is not looked at.
         let look = "find /sys/fs/cgroup -type d -name 'muster-container-*' | sed 's|.*/||' | sort -u | wc -l; \

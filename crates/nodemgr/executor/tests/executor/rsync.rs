@@ -90,7 +90,11 @@ async fn rsync_that_is_cut_again_and_again_goes_on_as_long_as_it_gets_on() {
         let before = proxy.passed();
         proxy.cut_every(5_000_000, 4);
         let report = executor.sync(&transfer).await.unwrap();
-        assert!(report.rsync && report.files == 1, "{report:?}");
+        // A cut may come when the file is done, and not known to be.
+        assert!(
+            report.rsync && (1..=2).contains(&report.files),
+            "{report:?}"
+        );
         assert_eq!(proxy.cuts(), index * 4);
         // It did not begin again: what was there before a cut was used.
         let passed = proxy.passed() - before;
